@@ -66,6 +66,7 @@ class Config:
     target: Any = None
     looks: int = 1
     only_trials: bool = False
+    stop_after: float | None = None
     early_stopping: EarlyStopping | None = field(default_factory=EarlyStopping)
     plugins: list[str] = field(default_factory=list)
     # Any, because one metric may be given without the brackets of a list.
@@ -326,6 +327,7 @@ def _check_repeats(settings: Mapping[str, Any], name: str) -> None:
     data = settings["data"]
     require("cv_repeats", repeats, at_least=1)
     require("looks", settings.get("looks", 1), at_least=0)
+    require("stop_after", settings.get("stop_after"), above=0)
     reason = {
         FORWARD: "cv_split is forward, and windows of time cannot be drawn again. Leave out cv_repeats",
         VALID: "cv_split is valid, whose folds share one test set. Leave out cv_repeats, and set seed=0,1,2",

@@ -36,6 +36,7 @@ import numpy as np
 
 from ltrbench.cli.console import (
     OK,
+    OUT_OF_TIME,
     PATH,
     PROGRAM,
     RUN_INTERRUPTED,
@@ -61,6 +62,7 @@ from ltrbench.models.files import is_model_file
 from ltrbench.rankers.base import Ranker, refuse
 from ltrbench.runs.origin import Trial
 from ltrbench.runs.record import (
+    INTERRUPTED,
     Run,
     find_runs_and_trials,
     holds_runs,
@@ -100,13 +102,11 @@ MOST_TRIALS = 200
 
 _SHARE_OF_FIRST_FITS = 0.4
 """Share of the time after which no further model is tried."""
-_SHARE_OF_ROUND = 0.6
-"""Share of the time left that a round of the search may take, as predicted by the rounds before."""
-_SHARE_OF_FIRST_ROUND = 0.3
-"""The same for the first round: other settings than the default ones may take several times as long."""
-_LONGEST_ROUND = 0.1
-"""Share of the time asked for that a round may take, unless one setting takes more: some settings take
-several times as long as those before, and a round is not ended before its end."""
+_SHARE_OF_ROUND = 0.5
+"""Share of the time left for the search that its next round may take; after each round, the time to keep for
+the end is predicted again, by the best settings so far."""
+_SETTINGS_OF_ROUND = 2
+"""Number of settings of each model that a round has the time for at least."""
 _SECONDS_OF_COMMANDS = 15.0
 """Time that is kept for the comparison, its report, and shipping, without fits."""
 _FITS_AT_THE_END = 1.5
@@ -671,97 +671,104 @@ class Auto:
 
     def _search(self) -> None:
         """Tries settings of all models that are left, in rounds, until the time is spent."""
-        self._seconds_of_trial = self._seconds_so_far(self.runs)
-        self._seconds_of_fits_at_the_end = self._predicted_fits_at_the_end()
-        if self.num_folds > 1 and self.journal.trials == 1:
-            # The first fits were on one fold.
-            if self._seconds_of_trial > self.clock.left - self._reserved:
-                return
-            self._round(1)
+        self._predict(overhead=1.0)
         while self.journal.trials < MOST_TRIALS:
             left = self.clock.left - self._reserved
-            number = self._number_of_next(left)
-            if number < 1:
+            if left < self._seconds_of_trial:
                 return
-            self._round(min(self.journal.trials + number, MOST_TRIALS))
+            at_least = _SETTINGS_OF_ROUND * self._seconds_of_trial
+            seconds = max(_SHARE_OF_ROUND * left, at_least)
+            has_ended = self._round(min(seconds, left))
+            if has_ended:
+                return
 
-    def _seconds_so_far(self, runs: Iterable[Run]) -> float:
-        """Returns the mean time of one setting of each searched model on all folds, of the trials so far."""
-        seconds: dict[str, list[float]] = {}
-        for run in runs:
-            if isinstance(run.result.origin, Trial):
-                seconds.setdefault(run.result.model, []).append(_seconds_of_fit(run))
-        of_models = [fmean(seconds[model]) for model in self.searched]
-        return self.num_folds * sum(of_models)
+    def _round(self, seconds: float) -> bool:
+        """Tries further settings of all models for some seconds, and until the fit that has begun ends.
 
-    def _number_of_next(self, left: float) -> int:
-        """Returns the number of settings of each model in the next round: as many as before at most, because
-        the times of these predict theirs."""
-        of_one = max(self._seconds_of_trial, 1e-3)
-        share = _SHARE_OF_ROUND
-        if self.journal.trials == 1:
-            share = _SHARE_OF_FIRST_ROUND
-        fitting = math.floor(share * left / of_one)
-        if fitting < 1 and left > of_one:
-            fitting = 1
-        longest = math.floor(_LONGEST_ROUND * self.clock.budget / of_one)
-        most = max(2 * self.journal.trials, 4)
-        return min(fitting, max(longest, 1), most)
-
-    def _round(self, trials: int) -> None:
+        Returns:
+            Whether the search has no further settings.
+        """
         names = ", ".join(self.searched)
-        self.clock.say(f"searching settings of {names}: up to setting {trials}")
+        tried = self.journal.trials
+        self.clock.say(f"searching settings of {names}; so far {tried} of each")
+        before = self._settings()
         began = self.clock.spent
-        self._run(self._trial_words(self.searched, trials))
-        new = max(trials - self.journal.trials, 1)
-        self._seconds_of_trial = (self.clock.spent - began) / new
-        self._seconds_of_fits_at_the_end = self._predicted_fits_at_the_end()
-        self.journal.trials = trials
-        self._write()
+        words = self._trial_words(self.searched, MOST_TRIALS)
+        words.append(f"stop_after={seconds / 60:.4f}")
+        try:
+            code = self._run(words, may_stop=True)
+        finally:
+            settings = self._settings()
+            complete = num_complete(settings, self.num_folds)
+            self.journal.trials = max(tried, complete)
+            self._write()
+        of_fits = seconds_of(settings) - seconds_of(before)
+        if of_fits > 0:
+            # A round takes more time than its fits, to load the data and to write the runs.
+            self._predict((self.clock.spent - began) / of_fits)
+        return code == OK
+
+    def _predict(self, overhead: float) -> None:
+        """Predicts the time of a setting and of the fits at the end by those tried so far.
+
+        Args:
+            overhead: time of a round divided by that of its fits.
+        """
+        settings = self._settings()
+        of_one_fold = 0.0
+        for of_model in settings.values():
+            of_one_fold += fmean(setting.fit.seconds for setting in of_model)
+        self._seconds_of_trial = overhead * self.num_folds * of_one_fold
+        at_the_end = _FITS_AT_THE_END * self._seconds_of_trial
+        number = num_complete(settings, self.num_folds)
+        if number:
+            best = best_settings(settings, number)
+            of_best = overhead * seconds_at_the_end(best, self.num_folds)
+            at_the_end = min(at_the_end, of_best)
+        self._seconds_of_fits_at_the_end = at_the_end
+
+    def _settings(self) -> dict[str, list[Setting]]:
+        """Returns searched model -> the settings it has tried, in the order of the search."""
+        runs: dict[str, list[Run]] = {model: [] for model in self.searched}
+        for run in self.runs:
+            is_trial = isinstance(run.result.origin, Trial)
+            is_interrupted = run.result.error == INTERRUPTED
+            if is_trial and not is_interrupted and run.result.model in runs:
+                runs[run.result.model].append(run)
+        settings: dict[str, list[Setting]] = {}
+        for model, of_model in runs.items():
+            of_model.sort(key=lambda run: int(run.path.name))
+            # The fits of a setting on all folds follow each other.
+            firsts = range(0, len(of_model), self.num_folds)
+            chunks = [of_model[first : first + self.num_folds] for first in firsts]
+            settings[model] = [self._setting(chunk) for chunk in chunks]
+        return settings
+
+    def _setting(self, runs: Sequence[Run]) -> Setting:
+        """Returns a setting by its runs, at most one per fold."""
+        values = [self._value(run) for run in runs]
+        known = [value for value in values if value is not None]
+        value = None
+        if len(known) == len(runs):
+            value = fmean(known)
+        seconds = [_seconds_of_fit(run) for run in runs]
+        return Setting(TimedFit(fmean(seconds), value), seconds)
 
     @property
     def _reserved(self) -> float:
         """The time to keep for what follows the search."""
         return _SECONDS_OF_COMMANDS + self._seconds_of_fits_at_the_end
 
-    def _predicted_fits_at_the_end(self) -> float:
-        """Returns the time of the fits at the end: less than that of any settings, if the best so far take
-        less."""
-        of_any = _FITS_AT_THE_END * self._seconds_of_trial
-        runs = self.runs
-        best = self._best_trials(runs)
-        if not best:
-            return of_any
-        # A round takes more time than its fits, to load the data and to write the runs.
-        overhead = self._seconds_of_trial / max(self._seconds_so_far(runs), 1e-3)
-        return min(of_any, overhead * seconds_at_the_end(best, self.num_folds))
-
     def _leave_out_late(self) -> None:
-        """Leaves out models whose chosen settings there is no time to train again: some take far longer than
-        others."""
+        """Leaves out the last settings, and then models, so that there is time to train the chosen settings
+        again: some take far longer than others."""
         late = _MOST_OVERTIME * self.clock.budget
         left = self.clock.left + late - _SECONDS_OF_COMMANDS
-        best = self._best_trials(self.runs)
+        settings = self._settings()
+        trials = num_in_time(settings, self.journal.trials, left, self.num_folds)
+        self.journal.trials = trials
+        best = best_settings(settings, trials)
         self.journal.left_out |= too_late(best, left, self.num_folds)
-
-    def _best_trials(self, runs: Iterable[Run]) -> dict[str, TimedFit]:
-        """Returns model -> the mean fit with the settings of the highest mean metric on validation."""
-        folds: dict[tuple[str, str], list[TimedFit]] = {}
-        for run in runs:
-            model = run.result.model
-            value = self._value(run)
-            is_trial = isinstance(run.result.origin, Trial)
-            if is_trial and model in self.searched and value is not None:
-                settings = json.dumps(run.result.settings["model"], default=str)
-                fit = TimedFit(_seconds_of_fit(run), value)
-                folds.setdefault((model, settings), []).append(fit)
-        best: dict[str, TimedFit] = {}
-        for (model, _), fits in folds.items():
-            seconds = fmean(fit.seconds for fit in fits)
-            fit = TimedFit(seconds, fmean(fit.rank for fit in fits))
-            if model not in best or fit.rank > best[model].rank:
-                best[model] = fit
-        return best
 
     def _chosen(self) -> str:
         """Returns the model with the highest metric on validation, of the runs of the table."""
@@ -932,8 +939,11 @@ class Auto:
             lines.append(line.replace(_FOLDER, '"$out"'))
         write_output("\n".join(lines) + "\n", self.folder / COMMANDS_FILE)
 
-    def _run(self, words: Sequence[str]) -> None:
-        """Runs a command in this process; what it prints goes to the log.
+    def _run(self, words: Sequence[str], may_stop: bool = False) -> int:
+        """Runs a command in this process, and returns its exit code; what it prints goes to the log.
+
+        Args:
+            may_stop: whether its own limit of time may end it.
 
         Raises:
             KeyboardInterrupt: Ctrl-C ended the command, which has saved what it could.
@@ -945,9 +955,11 @@ class Auto:
             code = _exit_code_of(given)
         if code == RUN_INTERRUPTED:
             raise KeyboardInterrupt
-        if code != OK:
+        has_stopped = may_stop and code == OUT_OF_TIME
+        if code != OK and not has_stopped:
             path = self.folder / LOG_FILE
             raise ResultError(f"{line} failed; the end of {path} has the reason.")
+        return code
 
     @contextlib.contextmanager
     def _logging(self, title: str) -> Iterator[None]:
@@ -990,6 +1002,78 @@ class TimedFit(NamedTuple):
     def rank(self) -> float:
         """The metric, the lowest of all where there is none."""
         return -math.inf if self.value is None else self.value
+
+
+class Setting(NamedTuple):
+    """A setting of a model that the search has tried, perhaps not yet on all folds.
+
+    Attributes:
+        fit: the mean of its fits.
+        seconds: the time of each fit.
+    """
+
+    fit: TimedFit
+    seconds: Sequence[float]
+
+
+Settings = Mapping[str, Sequence[Setting]]
+"""Model -> the settings that it has tried, in the order of the search."""
+
+
+def seconds_of(settings: Settings) -> float:
+    """Returns the time of all fits of all settings."""
+    total = 0.0
+    for of_model in settings.values():
+        total += sum(sum(setting.seconds) for setting in of_model)
+    return total
+
+
+def num_complete(settings: Settings, num_folds: int) -> int:
+    """Returns the number of settings that each model has tried on all folds."""
+    numbers: list[int] = []
+    for of_model in settings.values():
+        are_complete = [len(setting.seconds) == num_folds for setting in of_model]
+        numbers.append(sum(are_complete))
+    return min(numbers)
+
+
+def best_settings(settings: Settings, number: int) -> dict[str, TimedFit]:
+    """Returns model -> the mean fit of the best of its first settings.
+
+    Args:
+        number: number of the first settings of each model.
+    """
+    best: dict[str, TimedFit] = {}
+    for model, of_model in settings.items():
+        fits = [setting.fit for setting in of_model[:number]]
+        best[model] = max(fits, key=lambda fit: fit.rank)
+    return best
+
+
+def num_in_time(settings: Settings, number: int, left: float, num_folds: int) -> int:
+    """Returns the largest number of first settings of each model for which the best one of all can be trained
+    again in time; all of them if it is none.
+
+    A slow setting that is the best one can take more time than is left for the fits at the end.
+
+    Args:
+        number: number of settings that each model has tried on all folds.
+        left: time that may be spent, seconds.
+        num_folds: number of fits of each model, one for each fold.
+
+    >>> fits = [TimedFit(1, 0.7), TimedFit(2, 0.8), TimedFit(30, 0.9)]
+    >>> settings = {"a": [Setting(fit, [fit.seconds]) for fit in fits]}
+    >>> [num_in_time(settings, 3, left, num_folds=1) for left in (100, 10, 1)]
+    [3, 2, 3]
+    """
+    for fewer in range(number, 0, -1):
+        best = max(
+            best_settings(settings, fewer).values(),
+            key=lambda fit: fit.rank,
+        )
+        if (num_folds + 1) * best.seconds <= left:
+            return fewer
+    return number
 
 
 def _fastest_after_best(fits: Mapping[str, TimedFit]) -> tuple[str, list[str]]:

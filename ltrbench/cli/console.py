@@ -34,6 +34,7 @@ OK = 0
 RUN_FAILED = 1
 USER_MISTAKE = 2
 PAST_THRESHOLD = 3
+OUT_OF_TIME = 124  # as the command `timeout`
 RUN_INTERRUPTED = 130
 
 

@@ -208,6 +208,11 @@ class _Command:
             raise ConfigError(
                 "search is set, but a search is a sweep over trials. Add -m, or set search=none."
             )
+        if settings["stop_after"] is not None:
+            raise ConfigError(
+                f"stop_after is {settings['stop_after']:g}, but a single run is not stopped. Add -m for a "
+                "sweep, or leave it out."
+            )
         spec = RunSpec(
             settings=settings,
             choices=dict(composed.runtime.choices),

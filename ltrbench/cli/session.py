@@ -6,6 +6,7 @@ import contextlib
 import functools
 import hashlib
 import logging
+import math
 import os
 import shlex
 import signal
@@ -22,6 +23,7 @@ import click
 
 from ltrbench.cli.console import (
     OK,
+    OUT_OF_TIME,
     PROGRAM,
     RUN_FAILED,
     RUN_INTERRUPTED,
@@ -68,6 +70,7 @@ from ltrbench.sweep.plan import (
 from ltrbench.sweep.running import (
     JobTask,
     Outcome,
+    OutOfTimeError,
     failure,
     log_to,
     record_failed,
@@ -283,11 +286,26 @@ class Session:
                     click.echo(executor.message, err=True)
                 on_start = (lambda _: None) if is_inline else _say_started
                 on_end = functools.partial(self.ended, is_inline=is_inline)
+                begin = functools.partial(
+                    run_tasks,
+                    executor=executor,
+                    on_start=on_start,
+                    on_end=on_end,
+                    on_wait=_say_waiting,
+                    deadline=self._deadline(),
+                )
                 for tasks in self._batches(plan, jobs, is_inline):
-                    run_tasks(tasks, executor, on_start, on_end, _say_waiting)
+                    begin(tasks)
         finally:
             # Closes the log file of the last job.
             log_to(None)
+
+    def _deadline(self) -> float:
+        """Returns the time of `time.monotonic` after which no job begins."""
+        minutes = self.settings.get("stop_after")
+        if minutes is None:
+            return math.inf
+        return time.monotonic() + 60 * float(minutes)
 
     def _batches(
         self, plan: Plan, jobs: Sequence[Job], is_inline: bool
@@ -543,12 +561,12 @@ class Session:
     def continuation(self, again: str) -> str:
         """Returns the number of jobs of a sweep in each state, and the command that continues."""
         assert self.sweep is not None
-        states = [
-            state
-            for state in states_of(self.sweep, self.jobs)
-            if not state.job.is_trial
-        ]
+        all_states = states_of(self.sweep, self.jobs)
+        states = [state for state in all_states if not state.job.is_trial]
         counts = f"of {len(states)} jobs: {in_states(states)}"
+        if not states:
+            # With only_trials, the jobs are not planned, and `resume` does not know them.
+            counts = f"of {len(all_states)} trials: {in_states(all_states)}"
         if all(state.name == DONE for state in states):
             return f"{counts}. To continue:\n  {again}"
         resume = f"{PROGRAM} resume {shlex.quote(str(self.sweep))}"
@@ -585,17 +603,21 @@ def run_command(session: Session, again: str, work: Callable[[], None]) -> int:
             status = "finished"
             # Before the files and pictures are written, which takes seconds.
             session.answer()
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, OutOfTimeError):
             status = "interrupted"
             raise
         finally:
             session.close(status)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, OutOfTimeError) as stop:
         states = [] if session.sweep is None else _planned_states(session.sweep)
         num_done = sum(state.name == DONE for state in states)
         if session.comparisons and num_done < len(states):
             click.echo(f"\nPartial table: {num_done} of {len(states)} jobs finished.")
         session.report()
+        if isinstance(stop, OutOfTimeError):
+            left = session.continuation(again)
+            click.echo(f"stopped, because {stop}; {left}", err=True)
+            return OUT_OF_TIME
         click.echo(session.interruption(again), err=True)
         return RUN_INTERRUPTED
     except AllWorkersLostError as error:

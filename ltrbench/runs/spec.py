@@ -27,6 +27,7 @@ SETTINGS_OF_COMMAND = (
     "only_trials",
     "progress",
     "register",
+    "stop_after",
     "target",
     "tracking",
 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import logging.config
+import math
 import tempfile
 import time
 import traceback
@@ -208,6 +209,10 @@ def _trained(task: JobTask) -> tuple[str, Run] | None:
     return None
 
 
+class OutOfTimeError(LtrbenchError):
+    """The time of a sweep is over, and jobs of it wait."""
+
+
 POLL_SECONDS = 0.5
 """Time between two looks at the jobs of other commands."""
 
@@ -215,9 +220,11 @@ POLL_SECONDS = 0.5
 def run_tasks(
     tasks: Sequence[JobTask],
     executor: Executor,
+    *,
     on_start: Callable[[JobTask], None],
     on_end: Callable[[JobTask, Outcome], None],
     on_wait: Callable[[Sequence[JobState]], None],
+    deadline: float = math.inf,
 ) -> None:
     """Runs jobs with an opened executor, and returns when each of them has ended, here or elsewhere.
 
@@ -225,14 +232,20 @@ def run_tasks(
         on_start: called when a job has been submitted.
         on_end: called when a job of this command has ended.
         on_wait: called when other processes run the remaining jobs.
+        deadline: time of `time.monotonic` after which no job begins.
 
     Raises:
+        OutOfTimeError: The deadline has passed, and jobs wait.
         AllWorkersLostError: The executor has no workers any more; the remaining jobs wait.
     """
     queue = _Queue(executor, tasks)
     has_said_so = False
     while queue.waiting or queue.running:
-        elsewhere = queue.submit(on_start)
+        elsewhere: list[JobState] = []
+        if time.monotonic() < deadline:
+            elsewhere = queue.submit(on_start)
+        elif not queue.running:
+            raise OutOfTimeError("the time of the sweep is over")
         queue.settle(on_end)
         if elsewhere and not queue.running:
             if not has_said_so:

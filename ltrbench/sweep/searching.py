@@ -162,18 +162,24 @@ class JobSearch:
         numbers = ", ".join(str(job.number) for job in self.jobs)
         return f"{spec.model}, {spec.data} (job {numbers})"
 
-    def next_trials(self, plan: PlanTrials, attempted: set[str]) -> list[Job]:
-        """Returns the jobs of the next trials that have not ended; none if the search has ended.
+    def next_trials(
+        self, plan: PlanTrials, attempted: set[str]
+    ) -> list[tuple[int, Job]]:
+        """Returns (number of the trial, job) for the jobs of the next trials that have not ended; none if the
+        search has ended.
 
         Args:
             attempted: folders of the jobs that this command has run; a failed one is not run again.
         """
         while self.earlier is None:
             present = self.proposed[len(self.trials) :]
-            all_jobs = itertools.chain.from_iterable(jobs for _, jobs in present)
-            open_jobs = [
-                job for job in all_jobs if not _has_ended(self.sweep, job, attempted)
-            ]
+            open_jobs: list[tuple[int, Job]] = []
+            for proposal, jobs in present:
+                open_jobs += [
+                    (proposal.number, job)
+                    for job in jobs
+                    if not _has_ended(self.sweep, job, attempted)
+                ]
             if open_jobs:
                 return open_jobs
             for proposal, jobs in present:
@@ -286,14 +292,20 @@ class Searches:
         """Returns the trials to run next, and number of a job -> choice, for the searches that have ended; an
         error for a search without a choice.
 
+        The first trials of all searches come before their second ones, so that a command without the time for
+        all of them has tried as many settings of each model.
+
         Raises:
             ConfigError: A search does not fit its space.
         """
+        number_of_trial: dict[int, int] = {}
         trials: dict[int, Job] = {}
         ended: dict[int, ChosenSettings | LtrbenchError] = {}
         for search in list(self.open):
             jobs = search.next_trials(self.plan, self.attempted)
-            trials |= {job.number: job for job in jobs}
+            for number, job in jobs:
+                number_of_trial[job.number] = number
+                trials[job.number] = job
             if jobs:
                 continue
             self.open.remove(search)
@@ -310,7 +322,8 @@ class Searches:
             }
             with writing_to(self.sweep):
                 write_journal(self.sweep / JOURNAL_FILE, of_dashboard)
-        return list(trials.values()), ended
+        in_turn = sorted(trials, key=number_of_trial.__getitem__)
+        return [trials[number] for number in in_turn], ended
 
 
 def searches_of(

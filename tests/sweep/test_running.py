@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -25,7 +26,7 @@ from ltrbench.sweep.plan import (
     read_plan,
     states_of,
 )
-from ltrbench.sweep.running import JobTask, Outcome, run_tasks
+from ltrbench.sweep.running import JobTask, Outcome, OutOfTimeError, run_tasks
 
 
 class Recorder(Executor):
@@ -69,7 +70,9 @@ def tasks_of(plan: Plan, **of_each: Any) -> list[JobTask]:
     return [JobTask(job=job, sweep=plan.sweep, **of_each) for job in plan.jobs.values()]
 
 
-def run(tasks: Sequence[JobTask], executor: Recorder) -> list[tuple[int, str]]:
+def run(
+    tasks: Sequence[JobTask], executor: Recorder, deadline: float = math.inf
+) -> list[tuple[int, str]]:
     ended: list[tuple[int, str]] = []
     run_tasks(
         tasks,
@@ -77,6 +80,7 @@ def run(tasks: Sequence[JobTask], executor: Recorder) -> list[tuple[int, str]]:
         on_start=lambda task: None,
         on_end=lambda task, outcome: ended.append((task.job.number, outcome.state)),
         on_wait=lambda states: None,
+        deadline=deadline,
     )
     return ended
 
@@ -107,6 +111,22 @@ def test_without_workers_the_loop_ends_and_the_jobs_wait(plan: Plan) -> None:
     assert {state.name for state in states_of(plan.sweep, plan.jobs.values())} == {
         WAITING
     }
+
+
+def test_no_job_begins_after_the_deadline_and_those_that_have_begun_end(
+    plan: Plan,
+) -> None:
+    deadline = time.monotonic() + 1.0
+
+    def work(task: JobTask) -> Outcome:
+        while task.job.number and time.monotonic() < deadline:
+            time.sleep(0.01)
+        return Outcome(state=DONE)
+
+    executor = Recorder(1, work)
+    with pytest.raises(OutOfTimeError):
+        run(tasks_of(plan), executor, deadline)
+    assert executor.submitted == [0, 1]
 
 
 @pytest.mark.parametrize("leader_ends", [DONE, FAILED])

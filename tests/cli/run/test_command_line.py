@@ -290,6 +290,7 @@ def test_help_has_a_page_for_settings_with_their_values_and_one_for_verbs(
         (["params.num_leaves=1"], ("num_leaves is 1", "at least 2")),
         (["metrics=[ndgc@10]"], ("'ndgc@10'", "'ndcg'")),
         (["data=letor"], ("data.train", "data.train=VALUE")),
+        (["stop_after=5"], ("stop_after is 5", "-m")),
         (["progress=lots"], ("progress is 'lots'", "auto, plain, none")),
         (["looks=-1"], ("looks is -1", "at least 0")),
         (["looks=0", "register=shop"], ("register is 'shop'", "looks is 0")),

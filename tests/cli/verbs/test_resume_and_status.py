@@ -79,6 +79,16 @@ def test_status_shows_each_state_and_resume_runs_exactly_what_is_missing(
     assert (sweep / "s/0/result.json").read_bytes() == before
 
 
+def test_a_sweep_without_time_begins_no_job_and_names_the_command_for_the_others(
+    sweep: Path,
+) -> None:
+    shutil.rmtree(sweep / "s/1")
+    words = ("model=native", "seed=1,2", "stop_after=1e-6")
+    stopped = run(*SWEEP, *words, folder=sweep, check=124)
+    assert mentions(stopped.stderr, "1 finished, 1 waiting", "resume s")
+    assert not (sweep / "s/1").exists()
+
+
 def test_resume_starts_a_cluster_of_the_plan_only_on_request(sweep: Path) -> None:
     shutil.rmtree(sweep / "s/1")
     cluster = {
