@@ -336,6 +336,7 @@ class Auto:
         self.order = order
         self.journal = Journal.of(order)
         self.clock = Clock(60 * minutes, self.journal.seconds)
+        self._settings: Settings = {}
         self._seconds_of_trial = 0.0  # one setting of each model on all folds, together
         self._seconds_of_fits_at_the_end = 0.0
 
@@ -671,6 +672,7 @@ class Auto:
 
     def _search(self) -> None:
         """Tries settings of all models that are left, in rounds, until the time is spent."""
+        self._count_settings()
         self._predict(overhead=1.0)
         while self.journal.trials < MOST_TRIALS:
             left = self.clock.left - self._reserved
@@ -678,9 +680,15 @@ class Auto:
                 return
             at_least = _SETTINGS_OF_ROUND * self._seconds_of_trial
             seconds = max(_SHARE_OF_ROUND * left, at_least)
+            began = self.clock.spent
+            before = seconds_of(self._settings)
             has_ended = self._round(min(seconds, left))
             if has_ended:
                 return
+            of_fits = seconds_of(self._settings) - before
+            if of_fits > 0:
+                # A round takes more time than its fits, to load the data and to write the runs.
+                self._predict((self.clock.spent - began) / of_fits)
 
     def _round(self, seconds: float) -> bool:
         """Tries further settings of all models for some seconds, and until the fit that has begun ends.
@@ -691,22 +699,21 @@ class Auto:
         names = ", ".join(self.searched)
         tried = self.journal.trials
         self.clock.say(f"searching settings of {names}; so far {tried} of each")
-        before = self._settings()
-        began = self.clock.spent
         words = self._trial_words(self.searched, MOST_TRIALS)
         words.append(f"stop_after={seconds / 60:.4f}")
         try:
             code = self._run(words, may_stop=True)
         finally:
-            settings = self._settings()
-            complete = num_complete(settings, self.num_folds)
-            self.journal.trials = max(tried, complete)
+            self._count_settings()
             self._write()
-        of_fits = seconds_of(settings) - seconds_of(before)
-        if of_fits > 0:
-            # A round takes more time than its fits, to load the data and to write the runs.
-            self._predict((self.clock.spent - began) / of_fits)
         return code == OK
+
+    def _count_settings(self) -> None:
+        """Reads which settings have been tried."""
+        self._settings = self._read_settings()
+        complete = num_complete(self._settings, self.num_folds)
+        # The first fits are on one fold, and count as a setting.
+        self.journal.trials = max(complete, 1)
 
     def _predict(self, overhead: float) -> None:
         """Predicts the time of a setting and of the fits at the end by those tried so far.
@@ -714,20 +721,19 @@ class Auto:
         Args:
             overhead: time of a round divided by that of its fits.
         """
-        settings = self._settings()
         of_one_fold = 0.0
-        for of_model in settings.values():
+        for of_model in self._settings.values():
             of_one_fold += fmean(setting.fit.seconds for setting in of_model)
         self._seconds_of_trial = overhead * self.num_folds * of_one_fold
         at_the_end = _FITS_AT_THE_END * self._seconds_of_trial
-        number = num_complete(settings, self.num_folds)
+        number = num_complete(self._settings, self.num_folds)
         if number:
-            best = best_settings(settings, number)
+            best = best_settings(self._settings, number)
             of_best = overhead * seconds_at_the_end(best, self.num_folds)
             at_the_end = min(at_the_end, of_best)
         self._seconds_of_fits_at_the_end = at_the_end
 
-    def _settings(self) -> dict[str, list[Setting]]:
+    def _read_settings(self) -> dict[str, list[Setting]]:
         """Returns searched model -> the settings it has tried, in the order of the search."""
         runs: dict[str, list[Run]] = {model: [] for model in self.searched}
         for run in self.runs:
@@ -764,7 +770,7 @@ class Auto:
         again: some take far longer than others."""
         late = _MOST_OVERTIME * self.clock.budget
         left = self.clock.left + late - _SECONDS_OF_COMMANDS
-        settings = self._settings()
+        settings = self._read_settings()
         trials = num_in_time(settings, self.journal.trials, left, self.num_folds)
         self.journal.trials = trials
         best = best_settings(settings, trials)
