@@ -615,8 +615,9 @@ def run_command(session: Session, again: str, work: Callable[[], None]) -> int:
             click.echo(f"\nPartial table: {num_done} of {len(states)} jobs finished.")
         session.report()
         if isinstance(stop, OutOfTimeError):
+            minutes = session.settings["stop_after"]
             left = session.continuation(again)
-            click.echo(f"stopped, because {stop}; {left}", err=True)
+            click.echo(f"stopped by stop_after={minutes:g} minutes; {left}", err=True)
             return OUT_OF_TIME
         click.echo(session.interruption(again), err=True)
         return RUN_INTERRUPTED
