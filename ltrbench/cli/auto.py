@@ -111,6 +111,8 @@ _SECONDS_OF_COMMANDS = 15.0
 """Time that is kept for the comparison, its report, and shipping, without fits."""
 _FITS_AT_THE_END = 1.5
 """The chosen settings of all models are trained once more for the table, and those of one on all queries."""
+_FINAL_FIT = 1.5
+"""Time of the fit on all queries, as a multiple of a fit of the table, which has two thirds of them."""
 _MOST_OVERTIME = 0.1
 """Share of the time asked for that the fits at the end may add."""
 _SHORT_FIT = 0.1
@@ -197,6 +199,7 @@ class Journal:
         order: record of the order.
         seconds: time spent in all commands.
         left_out: model -> why it gets no more time.
+        folds: number of folds on which models are trained, if there is no time for all of them; 0: all.
         trials: number of settings that each model of the search has tried.
         searched: whether the search has ended.
         chosen: model that validation chooses; empty before.
@@ -206,6 +209,7 @@ class Journal:
     order: Mapping[str, Any]
     seconds: float = 0.0
     left_out: dict[str, str] = field(default_factory=dict)
+    folds: int = 0
     trials: int = 0
     searched: bool = False
     chosen: str = ""
@@ -381,8 +385,7 @@ class Auto:
         if not self.journal.searched:
             if not finish:
                 self._search()
-            if self.journal.trials > 1:
-                self._leave_out_late()
+            self._leave_out_late()
             self.journal.searched = True
             self._write()
         self.clock.say("testing the chosen settings")
@@ -471,8 +474,8 @@ class Auto:
         changes: dict[str, Any] = {
             name: str(path) for name, path in self.splits.items()
         }
-        if self.num_folds > 1:
-            changes |= {"cv": self.num_folds, "cv_split": "valid", "fold": 1}
+        if self.all_folds > 1:
+            changes |= {"cv": self.all_folds, "cv_split": "valid", "fold": 1}
         if TIME not in self.data.roles:
             changes["split_seed"] = self.order.seed
         elif self.splits:
@@ -560,11 +563,15 @@ class Auto:
             if reason:
                 self.journal.left_out[model] = reason
                 continue
-            self._run(self._trial_words([model], 1, first_fold=True))
+            self._run(self._trial_words([model], 1, folds=1))
             tried.append(model)
         runs = self._first_runs(tried)
         self._leave_out_clearly_worse(runs)
-        self._leave_out_costly(runs)
+        first = {
+            model: TimedFit(_seconds_of_fit(runs[model]), self._value(runs[model]))
+            for model in self.searched
+        }
+        self._share_time(first)
         self.journal.trials = 1
         self._write()
 
@@ -576,7 +583,7 @@ class Auto:
         if not self.candidates[model].is_slow:
             return ""
         words = [
-            *self._trial_words([model], 1, first_fold=True),
+            *self._trial_words([model], 1, folds=1),
             f"data.subset={_PART}",
         ]
         words[words.index(_SWEEP_FOLDER)] = f"hydra.sweep.dir={_FOLDER}/{_PART_FOLDER}"
@@ -646,13 +653,15 @@ class Auto:
                     f"with default settings its {self.order.metric} on validation is {lower}"
                 )
 
-    def _leave_out_costly(self, runs: Mapping[str, Run]) -> None:
-        """Leaves out models until there is time for a search of the others."""
-        first = {
-            model: TimedFit(_seconds_of_fit(runs[model]), self._value(runs[model]))
-            for model in self.searched
-        }
+    def _share_time(self, first: Mapping[str, TimedFit]) -> None:
+        """Chooses the number of folds, and leaves out models until there is time for a search of the others.
+
+        Args:
+            first: model -> its first fit.
+        """
         left = self.clock.left - _SECONDS_OF_COMMANDS
+        best = max(first.values(), key=lambda fit: fit.rank)
+        self.journal.folds = num_folds_in_time(best.seconds, left, self.all_folds)
         self.journal.left_out |= too_costly(first, left / self.num_folds)
 
     def _value(self, run: Run) -> float | None:
@@ -766,14 +775,17 @@ class Auto:
         return _SECONDS_OF_COMMANDS + self._seconds_of_fits_at_the_end
 
     def _leave_out_late(self) -> None:
-        """Leaves out the last settings, and then models, so that there is time to train the chosen settings
-        again: some take far longer than others."""
+        """Leaves out the last settings (without a search: folds), and then models, so that there is time to
+        train the chosen settings again: some take far longer than others."""
         late = _MOST_OVERTIME * self.clock.budget
         left = self.clock.left + late - _SECONDS_OF_COMMANDS
         settings = self._read_settings()
         trials = num_in_time(settings, self.journal.trials, left, self.num_folds)
         self.journal.trials = trials
         best = best_settings(settings, trials)
+        if trials == 1:
+            seconds = max(best.values(), key=lambda fit: fit.rank).seconds
+            self.journal.folds = num_folds_in_time(seconds, left, self.num_folds)
         self.journal.left_out |= too_late(best, left, self.num_folds)
 
     def _chosen(self) -> str:
@@ -794,12 +806,20 @@ class Auto:
         runs = (run for run in self.runs if not isinstance(run.result.origin, Trial))
         rules = [str(next(runs).result.data.get("rule", ""))]
         rules += [f"{name}: {path}" for name, path in self.splits.items()]
+        if self.num_folds < self.all_folds:
+            of_all = f"{self.num_folds} of these {self.all_folds} folds"
+            rules.append(f"trained on {of_all}, because time was short")
         return "; ".join(filter(None, rules))
 
     # The words of the commands.
 
     @property
     def num_folds(self) -> int:
+        """Number of folds on which models are trained."""
+        return self.journal.folds or self.all_folds
+
+    @property
+    def all_folds(self) -> int:
         """Number of folds of validation; 1 with times, when later queries are validation, and with files of
         validation or test."""
         if TIME in self.data.roles or self.splits:
@@ -833,20 +853,26 @@ class Auto:
             words += ["--target", order.target]
         return words
 
-    def _sweep_words(self, models: Sequence[str], trials: int) -> list[str]:
+    def _sweep_words(
+        self, models: Sequence[str], trials: int, folds: int | None = None
+    ) -> list[str]:
         """Returns the words of a sweep; without trials, it has no search."""
         order = self.order
+        folds = folds or self.num_folds
         words = [
             *("--config-dir", f"{_FOLDER}/conf"),
             f"data={self.data.name}",
             f"model={','.join(models)}",
             *self._words_of_splits(),
         ]
-        if self.num_folds > 1:
-            words += [f"cv={self.num_folds}", "cv_split=valid"]
+        if self.all_folds > 1:
+            words += [f"cv={self.all_folds}", "cv_split=valid"]
+        if folds < self.all_folds:
+            numbers = map(str, range(1, folds + 1))
+            words.append(f"data.fold={','.join(numbers)}")
         if trials:
             words += ["search=tpe", f"search.trials={trials}"]
-            words += ["search.choose=overall"] if self.num_folds > 1 else []
+            words += ["search.choose=overall"] if self.all_folds > 1 else []
             if order.metric != DEFAULT_METRIC:
                 words.append(f"search.metric={order.metric}")
         if order.seed and TIME not in self.data.roles:
@@ -871,13 +897,14 @@ class Auto:
             yield f"data.ignore=[{','.join(map(quoted, self._not_features))}]"
 
     def _trial_words(
-        self, models: Sequence[str], trials: int, first_fold: bool = False
+        self, models: Sequence[str], trials: int, folds: int | None = None
     ) -> list[str]:
-        """Returns the words of a command that tries settings and sees no test query."""
-        words = [*self._sweep_words(models, trials), "only_trials=true"]
-        if first_fold and self.num_folds > 1:
-            words.append("data.fold=1")
-        return words
+        """Returns the words of a command that tries settings and sees no test query.
+
+        Args:
+            folds: number of the first folds that it trains on; None: those of the table.
+        """
+        return [*self._sweep_words(models, trials, folds), "only_trials=true"]
 
     def table_words(self) -> list[str]:
         """Returns the words of the command that trains the chosen settings, and evaluates them on test."""
@@ -1077,7 +1104,7 @@ def num_in_time(settings: Settings, number: int, left: float, num_folds: int) ->
             best_settings(settings, fewer).values(),
             key=lambda fit: fit.rank,
         )
-        if (num_folds + 1) * best.seconds <= left:
+        if (num_folds + _FINAL_FIT) * best.seconds <= left:
             return fewer
     return number
 
@@ -1098,12 +1125,28 @@ def seconds_at_the_end(chosen: Mapping[str, TimedFit], num_folds: int) -> float:
         num_folds: number of fits of each model, one for each fold.
 
     >>> seconds_at_the_end({"a": TimedFit(2, 0.8), "b": TimedFit(1, 0.7)}, num_folds=5)
-    17
+    18.0
     """
     fits = chosen.values()
     best = max(fits, key=lambda fit: fit.rank)
     of_one_fold = sum(fit.seconds for fit in fits)
-    return num_folds * of_one_fold + best.seconds
+    return num_folds * of_one_fold + _FINAL_FIT * best.seconds
+
+
+def num_folds_in_time(seconds: float, left: float, num_folds: int) -> int:
+    """Returns the number of folds, at least 1, on which there is time to train a model, and once more on all
+    queries.
+
+    Args:
+        seconds: time of a fit.
+        left: time that may be spent, seconds.
+        num_folds: number of all folds.
+
+    >>> [num_folds_in_time(10, left, num_folds=5) for left in (100, 60, 10)]
+    [5, 4, 1]
+    """
+    fitting = math.floor(left / max(seconds, 1e-3) - _FINAL_FIT)
+    return max(1, min(fitting, num_folds))
 
 
 def too_late(

@@ -146,6 +146,7 @@ class Session:
         self._untracked: list[Path] = []
         self._tracked = time.monotonic()
         self._is_answered = False
+        self._deadline = math.inf  # of `time.time`, after which no job runs
 
     def run_sweep(
         self,
@@ -276,6 +277,9 @@ class Session:
             # The workers load the data themselves.
             forget()
         log_to(None)
+        minutes = self.settings.get("stop_after")
+        if minutes is not None:
+            self._deadline = time.time() + 60 * float(minutes)
         try:
             with contextlib.closing(executor):
                 executor.open(
@@ -292,20 +296,13 @@ class Session:
                     on_start=on_start,
                     on_end=on_end,
                     on_wait=_say_waiting,
-                    deadline=self._deadline(),
+                    deadline=self._deadline,
                 )
                 for tasks in self._batches(plan, jobs, is_inline):
                     begin(tasks)
         finally:
             # Closes the log file of the last job.
             log_to(None)
-
-    def _deadline(self) -> float:
-        """Returns the time of `time.monotonic` after which no job begins."""
-        minutes = self.settings.get("stop_after")
-        if minutes is None:
-            return math.inf
-        return time.monotonic() + 60 * float(minutes)
 
     def _batches(
         self, plan: Plan, jobs: Sequence[Job], is_inline: bool
@@ -358,6 +355,7 @@ class Session:
             trained=None if leader is None else (leader.folder, leader.digest),
             progress=progress,
             on_console=is_inline,
+            deadline=self._deadline,
         )
 
     def _plan_trials(self, plan: Plan, drafts: Sequence[Job]) -> list[Job]:
@@ -603,12 +601,12 @@ def run_command(session: Session, again: str, work: Callable[[], None]) -> int:
             status = "finished"
             # Before the files and pictures are written, which takes seconds.
             session.answer()
-        except (KeyboardInterrupt, OutOfTimeError):
+        except KeyboardInterrupt:
             status = "interrupted"
             raise
         finally:
             session.close(status)
-    except (KeyboardInterrupt, OutOfTimeError) as stop:
+    except KeyboardInterrupt as stop:
         states = [] if session.sweep is None else _planned_states(session.sweep)
         num_done = sum(state.name == DONE for state in states)
         if session.comparisons and num_done < len(states):

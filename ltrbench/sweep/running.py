@@ -30,7 +30,7 @@ from ltrbench.experiment import (
     record_failure,
     run,
 )
-from ltrbench.experiment.loading import OnProgress
+from ltrbench.experiment.loading import OnProgress, Progress
 from ltrbench.folders import modules_folder, searching_only, settings_in
 from ltrbench.rankers.base import resolve_threads
 from ltrbench.runs.origin import Copied, Trained
@@ -41,6 +41,7 @@ from ltrbench.sweep.plan import (
     DONE,
     FAILED,
     RUNNING,
+    WAITING,
     Job,
     JobState,
     state_of,
@@ -68,6 +69,10 @@ stopping = Stopping()
 """Set by a signal handler before it raises KeyboardInterrupt: compiled code turns it into another error."""
 
 
+class OutOfTimeError(KeyboardInterrupt):
+    """The time of a sweep is over, and jobs of it wait: it ends as by Ctrl-C."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class JobTask:
     """A job, and everything that its process needs to run it: plain values, because a worker may be another
@@ -81,6 +86,7 @@ class JobTask:
         choice: the settings that a search chose for the job; None: the job trains with its own.
         progress: how the progress of a fit is shown, as in the setting.
         on_console: whether messages of the run are also printed.
+        deadline: time of `time.time` at which the fit ends without a result.
     """
 
     job: Job
@@ -91,6 +97,7 @@ class JobTask:
     choice: ChosenSettings | None = None
     progress: str = "none"
     on_console: bool = False
+    deadline: float = math.inf
 
     @property
     def folder(self) -> Path:
@@ -106,7 +113,7 @@ class Outcome:
     """How a job ended.
 
     Attributes:
-        state: finished, failed, or running: another process runs the job.
+        state: finished, failed, running: another process runs the job, or waiting: its time was over.
         error: message of the failure, as the command line prints it; empty for other states.
         is_user_error: whether the user can fix the error.
         summary: metrics and fit time of a run that finished in this process, and the job whose training it
@@ -133,6 +140,8 @@ def run_task(task: JobTask, showing: Showing | None = None) -> Outcome:
             return Outcome(state=DONE, summary=_run(task, showing))
     except LeaseHeldError:
         return Outcome(state=RUNNING)
+    except OutOfTimeError:
+        return Outcome(state=WAITING)
     except Exception as error:
         # Another process may have finished the job in the meantime.
         if not stopping.is_set and state_of(task.sweep, task.job).name == DONE:
@@ -185,12 +194,26 @@ def _run(task: JobTask, showing: Showing | None) -> str:
     if showing is not None:
         watching = showing(task.progress, experiment.model)
     with watching as on_progress:
+        if task.deadline < math.inf:
+            on_progress = _until(task.deadline, on_progress)
         done = run(experiment, task.folder, None, on_progress, _trained(task))
     origin = done.result.origin
     copied = ""
     if isinstance(origin, Copied):
         copied = f"; the training of job {origin.run} is reused"
     return f"{experiment.model}: {describe_outcome(done.result, experiment.metrics)}{copied}"
+
+
+def _until(deadline: float, on_progress: OnProgress | None) -> OnProgress:
+    """Returns a callback that passes on the progress of a fit, and ends the fit at the deadline."""
+
+    def pass_on(progress: Progress) -> None:
+        if on_progress is not None:
+            on_progress(progress)
+        if time.time() >= deadline and not progress.finished:
+            raise OutOfTimeError
+
+    return pass_on
 
 
 def _trained(task: JobTask) -> tuple[str, Run] | None:
@@ -207,10 +230,6 @@ def _trained(task: JobTask) -> tuple[str, Run] | None:
     if is_usable and not is_copied:
         return (name, trained)
     return None
-
-
-class OutOfTimeError(LtrbenchError):
-    """The time of a sweep is over, and jobs of it wait."""
 
 
 POLL_SECONDS = 0.5
@@ -232,7 +251,7 @@ def run_tasks(
         on_start: called when a job has been submitted.
         on_end: called when a job of this command has ended.
         on_wait: called when other processes run the remaining jobs.
-        deadline: time of `time.monotonic` after which no job begins.
+        deadline: time of `time.time` after which no job begins.
 
     Raises:
         OutOfTimeError: The deadline has passed, and jobs wait.
@@ -242,10 +261,10 @@ def run_tasks(
     has_said_so = False
     while queue.waiting or queue.running:
         elsewhere: list[JobState] = []
-        if time.monotonic() < deadline:
+        if time.time() < deadline:
             elsewhere = queue.submit(on_start)
         elif not queue.running:
-            raise OutOfTimeError("the time of the sweep is over")
+            raise OutOfTimeError
         queue.settle(on_end)
         if elsewhere and not queue.running:
             if not has_said_so:
@@ -301,8 +320,8 @@ class _Queue:
         for future in done:
             task = self.running.pop(future)
             outcome = _outcome_of(future, task)
-            if outcome.state == RUNNING:
-                # Another process was faster.
+            if outcome.state in (RUNNING, WAITING):
+                # Another process was faster, or the time is over.
                 self.waiting.append(task)
             else:
                 self.unfinished.discard(task.job.folder)
