@@ -1187,7 +1187,7 @@ def too_costly(first: Mapping[str, TimedFit], left: float) -> dict[str, str]:
     """Returns model -> why it is left out, so that there is time for a search of the others.
 
     The slowest are left out first; then those with the lowest value, if there is a search only without them.
-    The best one and one other stay.
+    The best one and one other stay. None is left out if there is no time for a search of these two either.
 
     Args:
         first: model -> its first fit.
@@ -1215,7 +1215,9 @@ def too_costly(first: Mapping[str, TimedFit], left: float) -> dict[str, str]:
     while len(kept) > 2 and not lasts(kept, _FEWEST_TO_SEARCH):
         lowest = "its metric on validation is the lowest of those left"
         weak[kept.pop()] = f"{lowest}; {without}"
-    return slow | weak if lasts(kept, _FEWEST_TO_SEARCH) else slow
+    if not lasts(kept, _FEWEST_TO_SEARCH):
+        return {}  # nothing is gained: there is no search in any case
+    return slow | weak
 
 
 def _exit_code_of(words: Sequence[str]) -> int:
