@@ -107,12 +107,13 @@ _SHARE_OF_ROUND = 0.5
 the end is predicted again, by the best settings so far."""
 _SETTINGS_OF_ROUND = 2
 """Number of settings of each model that a round has the time for at least."""
-_SECONDS_OF_COMMANDS = 15.0
-"""Time that is kept for the comparison, its report, and shipping, without fits."""
+_SECONDS_OF_COMMAND = 4.0
+"""Time that is kept for each command after the search, without its fits."""
 _FITS_AT_THE_END = 1.5
 """The chosen settings of all models are trained once more for the table, and those of one on all queries."""
-_FINAL_FIT = 1.5
-"""Time of the fit on all queries, as a multiple of a fit of the table, which has two thirds of them."""
+_FINAL_FIT = 1.0
+"""Time of the fit on all queries, as a multiple of a fit of the table: that one has two thirds of them, but
+goes on until early stopping ends it."""
 _MOST_OVERTIME = 0.1
 """Share of the time asked for that the fits at the end may add."""
 _SHORT_FIT = 0.1
@@ -342,6 +343,9 @@ class Auto:
         self.clock = Clock(60 * minutes, self.journal.seconds)
         self._settings: Settings = {}
         self._seconds_of_trial = 0.0  # one setting of each model on all folds, together
+        self._seconds_to_next = (
+            0.0  # the fits that the next setting of all models lacks
+        )
         self._seconds_of_fits_at_the_end = 0.0
 
     @property
@@ -659,7 +663,7 @@ class Auto:
         Args:
             first: model -> its first fit.
         """
-        left = self.clock.left - _SECONDS_OF_COMMANDS
+        left = self.clock.left - self._seconds_of_commands
         best = max(first.values(), key=lambda fit: fit.rank)
         self.journal.folds = num_folds_in_time(best.seconds, left, self.all_folds)
         self.journal.left_out |= too_costly(first, left / self.num_folds)
@@ -685,7 +689,7 @@ class Auto:
         self._predict(overhead=1.0)
         while self.journal.trials < MOST_TRIALS:
             left = self.clock.left - self._reserved
-            if left < self._seconds_of_trial:
+            if left < self._seconds_to_next:
                 return
             at_least = _SETTINGS_OF_ROUND * self._seconds_of_trial
             seconds = max(_SHARE_OF_ROUND * left, at_least)
@@ -734,6 +738,8 @@ class Auto:
         for of_model in self._settings.values():
             of_one_fold += fmean(setting.fit.seconds for setting in of_model)
         self._seconds_of_trial = overhead * self.num_folds * of_one_fold
+        missing = seconds_to_next(self._settings, self.num_folds)
+        self._seconds_to_next = overhead * missing
         at_the_end = _FITS_AT_THE_END * self._seconds_of_trial
         number = num_complete(self._settings, self.num_folds)
         if number:
@@ -772,13 +778,23 @@ class Auto:
     @property
     def _reserved(self) -> float:
         """The time to keep for what follows the search."""
-        return _SECONDS_OF_COMMANDS + self._seconds_of_fits_at_the_end
+        return self._seconds_of_commands + self._seconds_of_fits_at_the_end
+
+    @property
+    def _seconds_of_commands(self) -> float:
+        """The time to keep for the commands after the search, without their fits."""
+        number = 2  # the table, and the fit on all queries
+        if self.order.production is not None:
+            number += 1
+        if self.order.target is not None:
+            number += 1
+        return _SECONDS_OF_COMMAND * number
 
     def _leave_out_late(self) -> None:
         """Leaves out the last settings (without a search: folds), and then models, so that there is time to
         train the chosen settings again: some take far longer than others."""
         late = _MOST_OVERTIME * self.clock.budget
-        left = self.clock.left + late - _SECONDS_OF_COMMANDS
+        left = self.clock.left + late - self._seconds_of_commands
         settings = self._read_settings()
         trials = num_in_time(settings, self.journal.trials, left, self.num_folds)
         self.journal.trials = trials
@@ -1070,6 +1086,25 @@ def num_complete(settings: Settings, num_folds: int) -> int:
     return min(numbers)
 
 
+def seconds_to_next(settings: Settings, num_folds: int) -> float:
+    """Returns the time of the fits after which each model has tried one more setting on all folds.
+
+    >>> settings = {"a": [Setting(TimedFit(2, 0.8), [2, 2])], "b": [Setting(TimedFit(3, 0.7), [3])]}
+    >>> seconds_to_next(settings, num_folds=2)
+    3.0
+    """
+    number = num_complete(settings, num_folds)
+    total = 0.0
+    for of_model in settings.values():
+        mean = fmean(setting.fit.seconds for setting in of_model)
+        num_ended = 0
+        if len(of_model) > number:
+            mean = of_model[number].fit.seconds
+            num_ended = len(of_model[number].seconds)
+        total += (num_folds - num_ended) * mean
+    return total
+
+
 def best_settings(settings: Settings, number: int) -> dict[str, TimedFit]:
     """Returns model -> the mean fit of the best of its first settings.
 
@@ -1125,7 +1160,7 @@ def seconds_at_the_end(chosen: Mapping[str, TimedFit], num_folds: int) -> float:
         num_folds: number of fits of each model, one for each fold.
 
     >>> seconds_at_the_end({"a": TimedFit(2, 0.8), "b": TimedFit(1, 0.7)}, num_folds=5)
-    18.0
+    17.0
     """
     fits = chosen.values()
     best = max(fits, key=lambda fit: fit.rank)
@@ -1142,7 +1177,7 @@ def num_folds_in_time(seconds: float, left: float, num_folds: int) -> int:
         left: time that may be spent, seconds.
         num_folds: number of all folds.
 
-    >>> [num_folds_in_time(10, left, num_folds=5) for left in (100, 60, 10)]
+    >>> [num_folds_in_time(10, left, num_folds=5) for left in (100, 50, 10)]
     [5, 4, 1]
     """
     fitting = math.floor(left / max(seconds, 1e-3) - _FINAL_FIT)
