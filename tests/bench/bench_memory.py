@@ -132,6 +132,7 @@ def fit(
     if engine == NATIVE:
         NativeRanker().warm_up()
         NativeRanker().warm_up_sparse()
+        NativeRanker().warm_up_categories()
     before = time.process_time()
     with MemoryMeter() as meter:
         if engine == NATIVE:
