@@ -216,6 +216,8 @@ def build_experiment(
     # Checked here too, because a model without early stopping never builds it.
     _typed(settings, "early_stopping", EarlyStopping)
     require_choice("progress", settings["progress"], PROGRESS)
+    require("looks", settings.get("looks", 1), at_least=0)
+    require("stop_after", settings.get("stop_after"), above=0)
     _check_folds(settings, choices)
     _check_repeats(settings, str(choices.get("data")))
     model = _with_objective(settings["model"], choices, spec.overrides or ())
@@ -326,8 +328,6 @@ def _check_repeats(settings: Mapping[str, Any], name: str) -> None:
     repeats = settings.get("cv_repeats", 1)
     data = settings["data"]
     require("cv_repeats", repeats, at_least=1)
-    require("looks", settings.get("looks", 1), at_least=0)
-    require("stop_after", settings.get("stop_after"), above=0)
     reason = {
         FORWARD: "cv_split is forward, and windows of time cannot be drawn again. Leave out cv_repeats",
         VALID: "cv_split is valid, whose folds share one test set. Leave out cv_repeats, and set seed=0,1,2",

@@ -341,12 +341,7 @@ class Auto:
         self.order = order
         self.journal = Journal.of(order)
         self.clock = Clock(60 * minutes, self.journal.seconds)
-        self._settings: Settings = {}
-        self._seconds_of_trial = 0.0  # one setting of each model on all folds, together
-        self._seconds_to_next = (
-            0.0  # the fits that the next setting of all models lacks
-        )
-        self._seconds_of_fits_at_the_end = 0.0
+        self._settings: TriedSettings = {}
 
     @property
     def folder(self) -> Path:
@@ -664,8 +659,8 @@ class Auto:
             first: model -> its first fit.
         """
         left = self.clock.left - self._seconds_of_commands
-        best = max(first.values(), key=lambda fit: fit.rank)
-        self.journal.folds = num_folds_in_time(best.seconds, left, self.all_folds)
+        seconds = best_fit(first).seconds
+        self.journal.folds = num_folds_in_time(seconds, left, self.all_folds)
         self.journal.left_out |= too_costly(first, left / self.num_folds)
 
     def _value(self, run: Run) -> float | None:
@@ -686,12 +681,13 @@ class Auto:
     def _search(self) -> None:
         """Tries settings of all models that are left, in rounds, until the time is spent."""
         self._count_settings()
-        self._predict(overhead=1.0)
+        predicted = predict(self._settings, self.num_folds)
         while self.journal.trials < MOST_TRIALS:
-            left = self.clock.left - self._reserved
-            if left < self._seconds_to_next:
+            reserved = self._seconds_of_commands + predicted.at_the_end
+            left = self.clock.left - reserved
+            if left < predicted.to_next:
                 return
-            at_least = _SETTINGS_OF_ROUND * self._seconds_of_trial
+            at_least = _SETTINGS_OF_ROUND * predicted.of_setting
             seconds = max(_SHARE_OF_ROUND * left, at_least)
             began = self.clock.spent
             before = seconds_of(self._settings)
@@ -701,21 +697,18 @@ class Auto:
             of_fits = seconds_of(self._settings) - before
             if of_fits > 0:
                 # A round takes more time than its fits, to load the data and to write the runs.
-                self._predict((self.clock.spent - began) / of_fits)
+                overhead = (self.clock.spent - began) / of_fits
+                predicted = predict(self._settings, self.num_folds, overhead)
 
     def _round(self, seconds: float) -> bool:
-        """Tries further settings of all models for some seconds, and until the fit that has begun ends.
-
-        Returns:
-            Whether the search has no further settings.
-        """
+        """Tries further settings of all models for some seconds, and returns whether there are no others."""
         names = ", ".join(self.searched)
         tried = self.journal.trials
         self.clock.say(f"searching settings of {names}; so far {tried} of each")
         words = self._trial_words(self.searched, MOST_TRIALS)
         words.append(f"stop_after={seconds / 60:.4f}")
         try:
-            code = self._run(words, may_stop=True)
+            code = self._run(words, codes=(OK, OUT_OF_TIME))
         finally:
             self._count_settings()
             self._write()
@@ -728,27 +721,7 @@ class Auto:
         # The first fits are on one fold, and count as a setting.
         self.journal.trials = max(complete, 1)
 
-    def _predict(self, overhead: float) -> None:
-        """Predicts the time of a setting and of the fits at the end by those tried so far.
-
-        Args:
-            overhead: time of a round divided by that of its fits.
-        """
-        of_one_fold = 0.0
-        for of_model in self._settings.values():
-            of_one_fold += fmean(setting.fit.seconds for setting in of_model)
-        self._seconds_of_trial = overhead * self.num_folds * of_one_fold
-        missing = seconds_to_next(self._settings, self.num_folds)
-        self._seconds_to_next = overhead * missing
-        at_the_end = _FITS_AT_THE_END * self._seconds_of_trial
-        number = num_complete(self._settings, self.num_folds)
-        if number:
-            best = best_settings(self._settings, number)
-            of_best = overhead * seconds_at_the_end(best, self.num_folds)
-            at_the_end = min(at_the_end, of_best)
-        self._seconds_of_fits_at_the_end = at_the_end
-
-    def _read_settings(self) -> dict[str, list[Setting]]:
+    def _read_settings(self) -> dict[str, list[TriedSetting]]:
         """Returns searched model -> the settings it has tried, in the order of the search."""
         runs: dict[str, list[Run]] = {model: [] for model in self.searched}
         for run in self.runs:
@@ -756,7 +729,7 @@ class Auto:
             is_interrupted = run.result.error == INTERRUPTED
             if is_trial and not is_interrupted and run.result.model in runs:
                 runs[run.result.model].append(run)
-        settings: dict[str, list[Setting]] = {}
+        settings: dict[str, list[TriedSetting]] = {}
         for model, of_model in runs.items():
             of_model.sort(key=lambda run: int(run.path.name))
             # The fits of a setting on all folds follow each other.
@@ -765,7 +738,7 @@ class Auto:
             settings[model] = [self._setting(chunk) for chunk in chunks]
         return settings
 
-    def _setting(self, runs: Sequence[Run]) -> Setting:
+    def _setting(self, runs: Sequence[Run]) -> TriedSetting:
         """Returns a setting by its runs, at most one per fold."""
         values = [self._value(run) for run in runs]
         known = [value for value in values if value is not None]
@@ -773,12 +746,7 @@ class Auto:
         if len(known) == len(runs):
             value = fmean(known)
         seconds = [_seconds_of_fit(run) for run in runs]
-        return Setting(TimedFit(fmean(seconds), value), seconds)
-
-    @property
-    def _reserved(self) -> float:
-        """The time to keep for what follows the search."""
-        return self._seconds_of_commands + self._seconds_of_fits_at_the_end
+        return TriedSetting(TimedFit(fmean(seconds), value), seconds)
 
     @property
     def _seconds_of_commands(self) -> float:
@@ -800,7 +768,7 @@ class Auto:
         self.journal.trials = trials
         best = best_settings(settings, trials)
         if trials == 1:
-            seconds = max(best.values(), key=lambda fit: fit.rank).seconds
+            seconds = best_fit(best).seconds
             self.journal.folds = num_folds_in_time(seconds, left, self.num_folds)
         self.journal.left_out |= too_late(best, left, self.num_folds)
 
@@ -988,11 +956,11 @@ class Auto:
             lines.append(line.replace(_FOLDER, '"$out"'))
         write_output("\n".join(lines) + "\n", self.folder / COMMANDS_FILE)
 
-    def _run(self, words: Sequence[str], may_stop: bool = False) -> int:
+    def _run(self, words: Sequence[str], codes: Collection[int] = (OK,)) -> int:
         """Runs a command in this process, and returns its exit code; what it prints goes to the log.
 
         Args:
-            may_stop: whether its own limit of time may end it.
+            codes: exit codes that are no failure.
 
         Raises:
             KeyboardInterrupt: Ctrl-C ended the command, which has saved what it could.
@@ -1004,8 +972,7 @@ class Auto:
             code = _exit_code_of(given)
         if code == RUN_INTERRUPTED:
             raise KeyboardInterrupt
-        has_stopped = may_stop and code == OUT_OF_TIME
-        if code != OK and not has_stopped:
+        if code not in codes:
             path = self.folder / LOG_FILE
             raise ResultError(f"{line} failed; the end of {path} has the reason.")
         return code
@@ -1053,7 +1020,7 @@ class TimedFit(NamedTuple):
         return -math.inf if self.value is None else self.value
 
 
-class Setting(NamedTuple):
+class TriedSetting(NamedTuple):
     """A setting of a model that the search has tried, perhaps not yet on all folds.
 
     Attributes:
@@ -1065,11 +1032,11 @@ class Setting(NamedTuple):
     seconds: Sequence[float]
 
 
-Settings = Mapping[str, Sequence[Setting]]
+TriedSettings = Mapping[str, Sequence[TriedSetting]]
 """Model -> the settings that it has tried, in the order of the search."""
 
 
-def seconds_of(settings: Settings) -> float:
+def seconds_of(settings: TriedSettings) -> float:
     """Returns the time of all fits of all settings."""
     total = 0.0
     for of_model in settings.values():
@@ -1077,7 +1044,7 @@ def seconds_of(settings: Settings) -> float:
     return total
 
 
-def num_complete(settings: Settings, num_folds: int) -> int:
+def num_complete(settings: TriedSettings, num_folds: int) -> int:
     """Returns the number of settings that each model has tried on all folds."""
     numbers: list[int] = []
     for of_model in settings.values():
@@ -1086,10 +1053,10 @@ def num_complete(settings: Settings, num_folds: int) -> int:
     return min(numbers)
 
 
-def seconds_to_next(settings: Settings, num_folds: int) -> float:
+def seconds_to_next(settings: TriedSettings, num_folds: int) -> float:
     """Returns the time of the fits after which each model has tried one more setting on all folds.
 
-    >>> settings = {"a": [Setting(TimedFit(2, 0.8), [2, 2])], "b": [Setting(TimedFit(3, 0.7), [3])]}
+    >>> settings = {"a": [TriedSetting(TimedFit(2, 0.8), [2, 2])], "b": [TriedSetting(TimedFit(3, 0.7), [3])]}
     >>> seconds_to_next(settings, num_folds=2)
     3.0
     """
@@ -1105,7 +1072,7 @@ def seconds_to_next(settings: Settings, num_folds: int) -> float:
     return total
 
 
-def best_settings(settings: Settings, number: int) -> dict[str, TimedFit]:
+def best_settings(settings: TriedSettings, number: int) -> dict[str, TimedFit]:
     """Returns model -> the mean fit of the best of its first settings.
 
     Args:
@@ -1118,9 +1085,51 @@ def best_settings(settings: Settings, number: int) -> dict[str, TimedFit]:
     return best
 
 
-def num_in_time(settings: Settings, number: int, left: float, num_folds: int) -> int:
+@dataclass(frozen=True, kw_only=True)
+class Prediction:
+    """Times that the fits so far predict, seconds.
+
+    Attributes:
+        of_setting: one setting of each model on all folds.
+        to_next: the fits after which each model has tried one more setting.
+        at_the_end: the fits after the search.
+    """
+
+    of_setting: float
+    to_next: float
+    at_the_end: float
+
+
+def predict(
+    settings: TriedSettings, num_folds: int, overhead: float = 1.0
+) -> Prediction:
+    """Returns the times that the settings tried so far predict.
+
+    Args:
+        overhead: time of a round of the search divided by that of its fits.
+    """
+    of_one_fold = 0.0
+    for of_model in settings.values():
+        of_one_fold += fmean(setting.fit.seconds for setting in of_model)
+    of_setting = overhead * num_folds * of_one_fold
+    at_the_end = _FITS_AT_THE_END * of_setting
+    number = num_complete(settings, num_folds)
+    if number:
+        best = best_settings(settings, number)
+        of_best = overhead * seconds_at_the_end(best, num_folds)
+        at_the_end = min(at_the_end, of_best)
+    return Prediction(
+        of_setting=of_setting,
+        to_next=overhead * seconds_to_next(settings, num_folds),
+        at_the_end=at_the_end,
+    )
+
+
+def num_in_time(
+    settings: TriedSettings, number: int, left: float, num_folds: int
+) -> int:
     """Returns the largest number of first settings of each model for which the best one of all can be trained
-    again in time; all of them if it is none.
+    again in time; all of them if there is no such number.
 
     A slow setting that is the best one can take more time than is left for the fits at the end.
 
@@ -1130,18 +1139,20 @@ def num_in_time(settings: Settings, number: int, left: float, num_folds: int) ->
         num_folds: number of fits of each model, one for each fold.
 
     >>> fits = [TimedFit(1, 0.7), TimedFit(2, 0.8), TimedFit(30, 0.9)]
-    >>> settings = {"a": [Setting(fit, [fit.seconds]) for fit in fits]}
+    >>> settings = {"a": [TriedSetting(fit, [fit.seconds]) for fit in fits]}
     >>> [num_in_time(settings, 3, left, num_folds=1) for left in (100, 10, 1)]
     [3, 2, 3]
     """
     for fewer in range(number, 0, -1):
-        best = max(
-            best_settings(settings, fewer).values(),
-            key=lambda fit: fit.rank,
-        )
+        best = best_fit(best_settings(settings, fewer))
         if (num_folds + _FINAL_FIT) * best.seconds <= left:
             return fewer
     return number
+
+
+def best_fit(fits: Mapping[str, TimedFit]) -> TimedFit:
+    """Returns the fit with the highest metric of all models."""
+    return max(fits.values(), key=lambda fit: fit.rank)
 
 
 def _fastest_after_best(fits: Mapping[str, TimedFit]) -> tuple[str, list[str]]:
@@ -1162,10 +1173,8 @@ def seconds_at_the_end(chosen: Mapping[str, TimedFit], num_folds: int) -> float:
     >>> seconds_at_the_end({"a": TimedFit(2, 0.8), "b": TimedFit(1, 0.7)}, num_folds=5)
     17.0
     """
-    fits = chosen.values()
-    best = max(fits, key=lambda fit: fit.rank)
-    of_one_fold = sum(fit.seconds for fit in fits)
-    return num_folds * of_one_fold + _FINAL_FIT * best.seconds
+    of_one_fold = sum(fit.seconds for fit in chosen.values())
+    return num_folds * of_one_fold + _FINAL_FIT * best_fit(chosen).seconds
 
 
 def num_folds_in_time(seconds: float, left: float, num_folds: int) -> int:

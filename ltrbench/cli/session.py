@@ -279,7 +279,7 @@ class Session:
         log_to(None)
         minutes = self.settings.get("stop_after")
         if minutes is not None:
-            self._deadline = time.time() + 60 * float(minutes)
+            self._deadline = time.time() + 60 * minutes
         try:
             with contextlib.closing(executor):
                 executor.open(
@@ -290,16 +290,8 @@ class Session:
                     click.echo(executor.message, err=True)
                 on_start = (lambda _: None) if is_inline else _say_started
                 on_end = functools.partial(self.ended, is_inline=is_inline)
-                begin = functools.partial(
-                    run_tasks,
-                    executor=executor,
-                    on_start=on_start,
-                    on_end=on_end,
-                    on_wait=_say_waiting,
-                    deadline=self._deadline,
-                )
                 for tasks in self._batches(plan, jobs, is_inline):
-                    begin(tasks)
+                    run_tasks(tasks, executor, on_start, on_end, _say_waiting)
         finally:
             # Closes the log file of the last job.
             log_to(None)

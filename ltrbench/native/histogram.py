@@ -345,7 +345,7 @@ def _num_categorical(categories: NDArray[np.uint16] | None) -> int:
 
 
 DOCUMENTS_SUMMED = 512
-"""Number of documents per block: a word of all of them takes 4 kB, which fit the L1 cache beside the
+"""Number of documents per block. A word of each takes 4 kB together, which fits into the L1 cache beside the
 histograms of the word."""
 WORDS_AT_ONCE = 32
 """Maximum number of words whose sums one thread computes at a time: 512 kB, which fit the L2 cache."""
@@ -432,7 +432,7 @@ overload(reference_fetch, strict=False)(
 
 
 DOCUMENTS_AHEAD = 16
-"""Number of documents between the one whose words are read and the one whose words begin to be loaded."""
+"""Distance, in documents, at which words begin to be loaded into the cache before they are read."""
 WORDS_PER_LINE = 8
 """Number of words in a cache line of 64 bytes."""
 

@@ -841,8 +841,6 @@ def _score_cuts(
 
 
 # Integers of 32 bits, because only AVX-512 converts several integers of 64 bits to floats at once.
-
-
 @kernel
 def _gradient(packed: np.int64) -> np.float64:
     return np.float64(np.int32(packed >> 32))

@@ -86,7 +86,7 @@ class JobTask:
         choice: the settings that a search chose for the job; None: the job trains with its own.
         progress: how the progress of a fit is shown, as in the setting.
         on_console: whether messages of the run are also printed.
-        deadline: time of `time.time` at which the fit ends without a result.
+        deadline: time of `time.time` after which the job does not begin, and its fit ends without a result.
     """
 
     job: Job
@@ -113,7 +113,7 @@ class Outcome:
     """How a job ended.
 
     Attributes:
-        state: finished, failed, running: another process runs the job, or waiting: its time was over.
+        state: finished, failed, running (another process runs the job) or waiting (its time was over).
         error: message of the failure, as the command line prints it; empty for other states.
         is_user_error: whether the user can fix the error.
         summary: metrics and fit time of a run that finished in this process, and the job whose training it
@@ -239,11 +239,9 @@ POLL_SECONDS = 0.5
 def run_tasks(
     tasks: Sequence[JobTask],
     executor: Executor,
-    *,
     on_start: Callable[[JobTask], None],
     on_end: Callable[[JobTask, Outcome], None],
     on_wait: Callable[[Sequence[JobState]], None],
-    deadline: float = math.inf,
 ) -> None:
     """Runs jobs with an opened executor, and returns when each of them has ended, here or elsewhere.
 
@@ -251,13 +249,13 @@ def run_tasks(
         on_start: called when a job has been submitted.
         on_end: called when a job of this command has ended.
         on_wait: called when other processes run the remaining jobs.
-        deadline: time of `time.time` after which no job begins.
 
     Raises:
-        OutOfTimeError: The deadline has passed, and jobs wait.
+        OutOfTimeError: A deadline of the jobs has passed, and jobs wait.
         AllWorkersLostError: The executor has no workers any more; the remaining jobs wait.
     """
     queue = _Queue(executor, tasks)
+    deadline = min((task.deadline for task in tasks), default=math.inf)
     has_said_so = False
     while queue.waiting or queue.running:
         elsewhere: list[JobState] = []

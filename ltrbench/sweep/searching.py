@@ -298,14 +298,11 @@ class Searches:
         Raises:
             ConfigError: A search does not fit its space.
         """
-        number_of_trial: dict[int, int] = {}
-        trials: dict[int, Job] = {}
+        trials: list[tuple[int, Job]] = []
         ended: dict[int, ChosenSettings | LtrbenchError] = {}
         for search in list(self.open):
             jobs = search.next_trials(self.plan, self.attempted)
-            for number, job in jobs:
-                number_of_trial[job.number] = number
-                trials[job.number] = job
+            trials += jobs
             if jobs:
                 continue
             self.open.remove(search)
@@ -314,16 +311,17 @@ class Searches:
             except ResultError as error:
                 choice = error
             ended |= dict.fromkeys((job.number for job in search.jobs), choice)
-        self.attempted |= {job.folder for job in trials.values()}
-        if trials or ended:
+        in_turn = sorted(trials, key=lambda trial: trial[0])
+        once = {job.number: job for _, job in in_turn}
+        self.attempted |= {job.folder for job in once.values()}
+        if once or ended:
             of_dashboard = {
                 search.name: (search.model.space, search.trials)
                 for search in self.searches
             }
             with writing_to(self.sweep):
                 write_journal(self.sweep / JOURNAL_FILE, of_dashboard)
-        in_turn = sorted(trials, key=number_of_trial.__getitem__)
-        return [trials[number] for number in in_turn], ended
+        return list(once.values()), ended
 
 
 def searches_of(

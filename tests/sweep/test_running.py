@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -11,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from composed_jobs import drafted
 from messages import naming
 from plan_cases import jobs, numbered
 
+from ltrbench.runs.record import INTERRUPTED, read_run
 from ltrbench.sweep import running
 from ltrbench.sweep.executors import AllWorkersLostError, Executor
 from ltrbench.sweep.plan import (
@@ -24,9 +25,16 @@ from ltrbench.sweep.plan import (
     plan_jobs,
     prepare_sweep,
     read_plan,
+    state_of,
     states_of,
 )
-from ltrbench.sweep.running import JobTask, Outcome, OutOfTimeError, run_tasks
+from ltrbench.sweep.running import (
+    JobTask,
+    Outcome,
+    OutOfTimeError,
+    run_task,
+    run_tasks,
+)
 
 
 class Recorder(Executor):
@@ -70,9 +78,7 @@ def tasks_of(plan: Plan, **of_each: Any) -> list[JobTask]:
     return [JobTask(job=job, sweep=plan.sweep, **of_each) for job in plan.jobs.values()]
 
 
-def run(
-    tasks: Sequence[JobTask], executor: Recorder, deadline: float = math.inf
-) -> list[tuple[int, str]]:
+def run(tasks: Sequence[JobTask], executor: Recorder) -> list[tuple[int, str]]:
     ended: list[tuple[int, str]] = []
     run_tasks(
         tasks,
@@ -80,7 +86,6 @@ def run(
         on_start=lambda task: None,
         on_end=lambda task, outcome: ended.append((task.job.number, outcome.state)),
         on_wait=lambda states: None,
-        deadline=deadline,
     )
     return ended
 
@@ -123,8 +128,18 @@ def test_no_job_begins_after_the_deadline(plan: Plan) -> None:
 
     executor = Recorder(1, work)
     with pytest.raises(OutOfTimeError):
-        run(tasks_of(plan), executor, deadline)
+        run(tasks_of(plan, deadline=deadline), executor)
     assert executor.submitted == [0, 1]
+
+
+def test_a_fit_ends_at_its_deadline_and_its_job_waits(tmp_path: Path) -> None:
+    prepare_sweep(tmp_path)
+    draft = drafted("model=lightgbm", "data.num_queries=20", "params.num_trees=5")
+    (job,) = plan_jobs(read_plan(tmp_path), [draft], numbered)
+    task = JobTask(job=job, sweep=tmp_path, deadline=time.time())
+    assert run_task(task) == Outcome(state=WAITING)
+    assert state_of(tmp_path, job).name == WAITING
+    assert read_run(task.folder).result.error == INTERRUPTED
 
 
 @pytest.mark.parametrize("leader_ends", [DONE, FAILED])

@@ -131,6 +131,16 @@ def test_tpe_and_halving_ask_in_rounds_and_a_time_limit_in_batches(
         assert sizes[: len(expected)] == expected, words
 
 
+def test_all_models_try_their_first_settings_before_their_second_ones(
+    tmp_path: Path,
+) -> None:
+    words = (*SYNTHETIC, "search.trials=2")
+    drafts = [drafted(*words, f"model={model}") for model in ("native", "lightgbm")]
+    trials, _ = Command(tmp_path, drafts).searches.next_round()
+    models = [job.spec.model for job in trials]
+    assert models == ["native", "lightgbm", "native", "lightgbm"]
+
+
 def test_an_interrupted_search_asks_only_for_the_trials_that_have_not_ended(
     tmp_path: Path,
 ) -> None:
