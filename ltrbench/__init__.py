@@ -49,7 +49,7 @@ _NAMES_OF = {
     "ltrbench.rankers.xgboost": ("XGBoostRanker",),
     "ltrbench.runs": ("LoadedModel", "Run", "find_runs", "load", "read_run"),
     "ltrbench.experiment": ("Experiment", "run"),
-    "ltrbench.cli.auto": ("auto",),
+    "ltrbench.cli.auto.command": ("auto",),
     "ltrbench.compare": ("Comparison", "Settings", "render"),
     "ltrbench.errors": ("LtrbenchError",),
 }
@@ -59,7 +59,7 @@ _MODULE_OF = {name: module for module, names in _NAMES_OF.items() for name in na
 _COMPARE = "compare"
 
 if TYPE_CHECKING:
-    from ltrbench.cli.auto import auto as auto
+    from ltrbench.cli.auto.command import auto as auto
     from ltrbench.compare import Comparison as Comparison
     from ltrbench.compare import Settings as Settings
     from ltrbench.compare import compare as compare

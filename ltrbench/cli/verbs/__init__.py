@@ -11,7 +11,7 @@ import importlib
 import click
 
 _VERBS = {
-    "..auto": ("auto",),
+    "..auto.command": ("auto",),
     ".clicks": ("clicks",),
     ".comparisons": ("compare", "ensemble", "reproduce"),
     ".data": ("conventions", "data", "evaluate", "inspect"),

@@ -10,17 +10,14 @@ from statistics import fmean
 import numpy as np
 import pytest
 
-from ltrbench.cli import auto as module
-from ltrbench.cli.auto import (
-    Auto,
-    Clock,
-    Journal,
-    Order,
+from ltrbench.cli.auto.budget import (
     TimedFit,
     TriedSetting,
     best_fit,
     best_settings,
 )
+from ltrbench.cli.auto.order import Clock, Journal, Order
+from ltrbench.cli.auto.steps import MOST_TRIALS, Auto
 from ltrbench.cli.console import OK, OUT_OF_TIME
 
 SECONDS_OF_COMMAND = 2.5
@@ -113,7 +110,7 @@ class Simulated(Auto):
         self.clock.pass_by(SECONDS_OF_COMMAND)
         minutes = float(words[-1].removeprefix("stop_after="))
         deadline = self.clock.spent + 60 * minutes
-        for number in range(module.MOST_TRIALS):
+        for number in range(MOST_TRIALS):
             for model in self.searched:
                 seconds, _ = self._setting_of(model, number)
                 while self._ended[model] < (number + 1) * self.num_folds:

@@ -16,7 +16,7 @@ import yaml  # type: ignore[import-untyped]
 from command_line import COMMAND, run
 from paths import USER_BACKEND
 
-from ltrbench.cli.auto import candidates
+from ltrbench.cli.auto.steps import candidates
 from ltrbench.folders import conf_dir, models
 
 TARGET = ("--target", "elasticsearch")
