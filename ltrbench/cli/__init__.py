@@ -30,7 +30,7 @@ _OBJECTS_BETWEEN_COLLECTIONS = 100_000
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs a command line and returns 0; 1 for a failed run, 2 for a user error, 130 for Ctrl-C."""
+    """Runs a command line and returns its exit code, which `ltrbench.cli.console` defines."""
     # OpenMP reads it when a library starts its threads. Threads that spin while waiting slow the next backend
     # down tenfold.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")

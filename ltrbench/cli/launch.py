@@ -191,6 +191,11 @@ class _Command:
                     "only hydra/sweeper=basic is supported; leave out hydra/sweeper, and search for "
                     "hyperparameters with search=random or search=tpe."
                 )
+            if config.stop_after is not None:
+                raise ConfigError(
+                    f"stop_after is {config.stop_after:g}, but only a sweep is stopped. Add -m, or "
+                    "leave it out."
+                )
             if config.study is not None:
                 table = run_study(config)
                 click.echo(table.read_text())
@@ -207,11 +212,6 @@ class _Command:
         if settings["search"] is not None:
             raise ConfigError(
                 "search is set, but a search is a sweep over trials. Add -m, or set search=none."
-            )
-        if settings["stop_after"] is not None:
-            raise ConfigError(
-                f"stop_after is {settings['stop_after']:g}, but a single run is not stopped. Add -m for a "
-                "sweep, or leave it out."
             )
         spec = RunSpec(
             settings=settings,

@@ -80,6 +80,7 @@ from ltrbench.sweep.running import (
     take_times,
     untimed,
 )
+from ltrbench.tables import listed
 from ltrbench.tracking import Tracker
 
 if TYPE_CHECKING:
@@ -146,7 +147,7 @@ class Session:
         self._untracked: list[Path] = []
         self._tracked = time.monotonic()
         self._is_answered = False
-        self._deadline = math.inf  # of `time.time`, after which no job runs
+        self._deadline = math.inf  # of `time.time`, after which no job begins
 
     def run_sweep(
         self,
@@ -548,6 +549,20 @@ class Session:
             return "interrupted after the run had finished; its results are complete."
         return f"interrupted; no result was saved. To run it again: {again}"
 
+    def stopped(self) -> str:
+        """Returns that stop_after has ended the sweep, and which fits have no result."""
+        assert self.sweep is not None
+        text = f"stopped by stop_after={self.settings['stop_after']:g} minutes"
+        states = states_of(self.sweep, self.jobs)
+        lost = [
+            f"{state.job.kind} {state.job.number}"
+            for state in states
+            if state.is_interrupted
+        ]
+        if lost:
+            text += f"; the fit of {listed(lost)} ended without a result"
+        return text
+
     def continuation(self, again: str) -> str:
         """Returns the number of jobs of a sweep in each state, and the command that continues."""
         assert self.sweep is not None
@@ -605,9 +620,8 @@ def run_command(session: Session, again: str, work: Callable[[], None]) -> int:
             click.echo(f"\nPartial table: {num_done} of {len(states)} jobs finished.")
         session.report()
         if isinstance(stop, OutOfTimeError):
-            minutes = session.settings["stop_after"]
             left = session.continuation(again)
-            click.echo(f"stopped by stop_after={minutes:g} minutes; {left}", err=True)
+            click.echo(f"{session.stopped()}; {left}", err=True)
             return OUT_OF_TIME
         click.echo(session.interruption(again), err=True)
         return RUN_INTERRUPTED

@@ -444,6 +444,11 @@ class JobState:
     reason: str | None = None
     holder: Holder | None = None
 
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether it waits because its run was interrupted."""
+        return self.name == WAITING and self.run is not None
+
 
 def state_of(sweep: Path, job: Job) -> JobState:
     """Returns the state of a job."""
@@ -476,12 +481,15 @@ def states_of(sweep: Path, jobs: Iterable[Job]) -> list[JobState]:
 def wanted(states: Iterable[JobState], only_failed: bool) -> list[JobState]:
     """Returns the jobs that a command runs: all that have not finished, or only those that failed.
 
-    Trials are left out: the search of a job plans them again, and runs those that have not finished.
+    Trials are left out: the search of a job plans them again, and runs those that have not finished. Jobs
+    that were interrupted come last: a job that takes longer than stop_after delays no other one.
     """
     jobs = [state for state in states if not state.job.is_trial]
     if only_failed:
         return [state for state in jobs if state.name == FAILED]
-    return [state for state in jobs if state.name != DONE]
+    unfinished = [state for state in jobs if state.name != DONE]
+    unfinished.sort(key=lambda state: state.is_interrupted)
+    return unfinished
 
 
 def seconds_left(states: Sequence[JobState]) -> float | None:

@@ -86,7 +86,8 @@ class JobTask:
         choice: the settings that a search chose for the job; None: the job trains with its own.
         progress: how the progress of a fit is shown, as in the setting.
         on_console: whether messages of the run are also printed.
-        deadline: time of `time.time` after which the job does not begin, and its fit ends without a result.
+        deadline: time of `time.time` after which the job does not begin, and a fit that reports iterations
+            ends at the next one without a result.
     """
 
     job: Job
@@ -130,6 +131,8 @@ def run_task(task: JobTask, showing: Showing | None = None) -> Outcome:
     """Runs a job, unless it has finished or another process runs it."""
     if state_of(task.sweep, task.job).name == DONE:
         return Outcome(state=DONE)
+    if time.time() >= task.deadline:  # a cluster may start its workers hours later
+        return Outcome(state=WAITING)
     try:
         task.folder.mkdir(parents=True, exist_ok=True)
         log_to(task.folder / "ltrbench.log", task.on_console)
@@ -205,12 +208,14 @@ def _run(task: JobTask, showing: Showing | None) -> str:
 
 
 def _until(deadline: float, on_progress: OnProgress | None) -> OnProgress:
-    """Returns a callback that passes on the progress of a fit, and ends the fit at the deadline."""
+    """Returns a callback that passes on the progress of a fit, and ends the fit at the deadline, unless its
+    last iteration has ended."""
 
     def pass_on(progress: Progress) -> None:
         if on_progress is not None:
             on_progress(progress)
-        if time.time() >= deadline and not progress.finished:
+        is_last = progress.iteration == progress.num_iterations
+        if time.time() >= deadline and not (progress.finished or is_last):
             raise OutOfTimeError
 
     return pass_on
@@ -259,10 +264,12 @@ def run_tasks(
     has_said_so = False
     while queue.waiting or queue.running:
         elsewhere: list[JobState] = []
-        if time.time() < deadline:
+        if time.time() < deadline and not queue.is_out_of_time:
             elsewhere = queue.submit(on_start)
         elif not queue.running:
-            raise OutOfTimeError
+            queue.discard_finished()
+            if queue.waiting:
+                raise OutOfTimeError
         queue.settle(on_end)
         if elsewhere and not queue.running:
             if not has_said_so:
@@ -278,6 +285,7 @@ class _Queue:
         waiting: jobs that are not submitted.
         running: submitted jobs.
         unfinished: folders of both, and of jobs that other processes run.
+        is_out_of_time: whether a worker has seen the deadline pass, perhaps by the clock of another host.
     """
 
     def __init__(self, executor: Executor, tasks: Sequence[JobTask]) -> None:
@@ -285,6 +293,7 @@ class _Queue:
         self.waiting = deque(tasks)
         self.running: dict[Future[Any], JobTask] = {}
         self.unfinished = {task.job.folder for task in tasks}
+        self.is_out_of_time = False
 
     def submit(self, on_start: Callable[[JobTask], None]) -> list[JobState]:
         """Submits jobs while a worker is free; returns the states of those that other processes run."""
@@ -310,6 +319,13 @@ class _Queue:
         self.waiting.extendleft(reversed(postponed))
         return elsewhere
 
+    def discard_finished(self) -> None:
+        """Takes out the waiting jobs that other processes have finished."""
+        left = [
+            task for task in self.waiting if state_of(task.sweep, task.job).name != DONE
+        ]
+        self.waiting = deque(left)
+
     def settle(self, on_end: Callable[[JobTask, Outcome], None]) -> None:
         """Waits until a submitted job has ended, or for a moment, and records those that have ended."""
         # A worker that is free may take a job that another command gives up.
@@ -321,6 +337,7 @@ class _Queue:
             if outcome.state in (RUNNING, WAITING):
                 # Another process was faster, or the time is over.
                 self.waiting.append(task)
+                self.is_out_of_time |= outcome.state == WAITING
             else:
                 self.unfinished.discard(task.job.folder)
                 on_end(task, outcome)

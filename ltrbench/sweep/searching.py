@@ -292,18 +292,19 @@ class Searches:
         """Returns the trials to run next, and number of a job -> choice, for the searches that have ended; an
         error for a search without a choice.
 
-        The first trials of all searches come before their second ones, so that a command without the time for
-        all of them has tried as many settings of each model.
+        The first trials of all searches come before their second ones, and a search waits for those that have
+        proposed fewer trials, so that a command without the time for all of them has tried as many settings
+        of each model.
 
         Raises:
             ConfigError: A search does not fit its space.
         """
-        trials: list[tuple[int, Job]] = []
+        batches: list[list[tuple[int, Job]]] = []
         ended: dict[int, ChosenSettings | LtrbenchError] = {}
         for search in list(self.open):
-            jobs = search.next_trials(self.plan, self.attempted)
-            trials += jobs
-            if jobs:
+            batch = search.next_trials(self.plan, self.attempted)
+            if batch:
+                batches.append(batch)
                 continue
             self.open.remove(search)
             try:
@@ -311,8 +312,7 @@ class Searches:
             except ResultError as error:
                 choice = error
             ended |= dict.fromkeys((job.number for job in search.jobs), choice)
-        in_turn = sorted(trials, key=lambda trial: trial[0])
-        once = {job.number: job for _, job in in_turn}
+        once = {job.number: job for job in _in_turn(batches)}
         self.attempted |= {job.folder for job in once.values()}
         if once or ended:
             of_dashboard = {
@@ -322,6 +322,24 @@ class Searches:
             with writing_to(self.sweep):
                 write_journal(self.sweep / JOURNAL_FILE, of_dashboard)
         return list(once.values()), ended
+
+
+def _in_turn(batches: Sequence[Sequence[tuple[int, Job]]]) -> list[Job]:
+    """Returns the jobs of the next trials of searches, by the number of the trial in its search, up to the
+    last number that every search has proposed.
+
+    Args:
+        batches: (number of the trial, job) for the next trials of each search, ascending.
+
+    >>> _in_turn([[(7, "B7")], [(8, "A8"), (9, "A9")]])
+    ['B7']
+    >>> _in_turn([[(0, "A0"), (1, "A1")], [(0, "B0"), (1, "B1")]])
+    ['A0', 'B0', 'A1', 'B1']
+    """
+    in_all = min((batch[-1][0] for batch in batches), default=0)
+    trials = itertools.chain.from_iterable(batches)
+    in_turn = sorted(trials, key=lambda trial: trial[0])
+    return [job for number, job in in_turn if number <= in_all]
 
 
 def searches_of(

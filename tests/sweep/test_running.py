@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from composed_jobs import drafted
 from messages import naming
-from plan_cases import jobs, numbered
+from plan_cases import finish, jobs, numbered
 
 from ltrbench.runs.record import INTERRUPTED, read_run
 from ltrbench.sweep import running
@@ -132,14 +132,38 @@ def test_no_job_begins_after_the_deadline(plan: Plan) -> None:
     assert executor.submitted == [0, 1]
 
 
+def test_a_sweep_that_another_command_finishes_is_not_out_of_time(plan: Plan) -> None:
+    def work(task: JobTask) -> Outcome:
+        for job in plan.jobs.values():
+            finish(plan, job)
+        time.sleep(0.2)
+        return Outcome(state=DONE)
+
+    tasks = tasks_of(plan, deadline=time.time() + 0.1)
+    assert run(tasks, Recorder(1, work)) == [(0, DONE)]
+
+
 def test_a_fit_ends_at_its_deadline_and_its_job_waits(tmp_path: Path) -> None:
     prepare_sweep(tmp_path)
-    draft = drafted("model=lightgbm", "data.num_queries=20", "params.num_trees=5")
+    draft = drafted("model=lightgbm", "data.num_queries=20", "params.num_trees=20000")
     (job,) = plan_jobs(read_plan(tmp_path), [draft], numbered)
-    task = JobTask(job=job, sweep=tmp_path, deadline=time.time())
+    late = JobTask(job=job, sweep=tmp_path, deadline=time.time())
+    assert run_task(late) == Outcome(state=WAITING)
+    assert not late.folder.exists()
+    task = replace(late, deadline=time.time() + 0.5)
     assert run_task(task) == Outcome(state=WAITING)
     assert state_of(tmp_path, job).name == WAITING
     assert read_run(task.folder).result.error == INTERRUPTED
+
+
+def test_a_fit_that_reaches_its_deadline_in_its_last_iteration_is_complete(
+    tmp_path: Path,
+) -> None:
+    prepare_sweep(tmp_path)
+    draft = drafted("model=native", "data.num_queries=20", "params.num_trees=1")
+    (job,) = plan_jobs(read_plan(tmp_path), [draft], numbered)
+    task = JobTask(job=job, sweep=tmp_path, deadline=time.time() + 0.2)
+    assert run_task(task).state == DONE
 
 
 @pytest.mark.parametrize("leader_ends", [DONE, FAILED])

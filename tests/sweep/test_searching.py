@@ -141,6 +141,20 @@ def test_all_models_try_their_first_settings_before_their_second_ones(
     assert models == ["native", "lightgbm", "native", "lightgbm"]
 
 
+def test_a_repeated_command_goes_on_with_the_search_that_is_behind(
+    tmp_path: Path,
+) -> None:
+    words = (*SYNTHETIC, "search=tpe", "search.trials=4", "search.batch=2")
+    drafts = [drafted(*words, f"model={model}") for model in ("native", "lightgbm")]
+    command = Command(tmp_path, drafts)
+    *ended, last = command.searches.next_round()[0]
+    for job in ended:
+        end(command.plan, job)
+    sizes, _ = Command(tmp_path, drafts).rounds()
+    assert last.spec.model == "lightgbm"
+    assert sizes == [1, 4]
+
+
 def test_an_interrupted_search_asks_only_for_the_trials_that_have_not_ended(
     tmp_path: Path,
 ) -> None:

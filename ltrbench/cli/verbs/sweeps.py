@@ -7,7 +7,7 @@ import json
 import os
 import shlex
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from ltrbench.cli.session import (
     run_command,
 )
 from ltrbench.cli.verbs.runs import ANYWAY_OPTION
-from ltrbench.errors import ConfigError, ResultError
+from ltrbench.errors import ConfigError, ResultError, require
 from ltrbench.folders import searching_only
 from ltrbench.measure import lacks_password
 from ltrbench.runs.origin import Final
@@ -72,14 +72,26 @@ from ltrbench.tables import duration
     is_flag=True,
     help="Start the cluster of Dask that the plan names; read it first.",
 )
+@click.option(
+    "--stop-after",
+    type=float,
+    metavar="MINUTES",
+    help="End after this time, as a sweep with the setting stop_after.",
+)
 def resume_verb(
-    sweep: Path, failed: bool, dry_run: bool, timing: bool, start_cluster: bool
+    sweep: Path,
+    *,
+    failed: bool,
+    dry_run: bool,
+    timing: bool,
+    start_cluster: bool,
+    stop_after: float | None,
 ) -> int:
     """Runs the jobs of the sweep in DIR that have not finished, with the executor and the tracking of the
     last job of its plan.
 
     A job that another command runs is waited for. The command that started the sweep does the same if it
-    is repeated with the same hydra.sweep.dir.
+    is repeated with the same hydra.sweep.dir. The stop_after of earlier commands has no effect.
 
     The plan in DIR names data files and a tracking store, which the command uses. A cluster that it names
     is started only with --start-cluster, because the arguments of a cluster class may run programs.
@@ -90,11 +102,12 @@ def resume_verb(
     plan = _read_plan(sweep.resolve())
     sweep_id(plan.sweep)  # refuses a damaged id
     _refuse_unstored(plan)
-    if timing and failed:
+    if timing and (failed or stop_after is not None):
         raise ConfigError(
-            "--timing is about finished jobs, and --failed about the others; leave one out."
+            "--timing is about finished jobs, --failed and --stop-after are about the others; leave one out."
         )
-    last = plan.jobs[max(plan.jobs)]
+    require("--stop-after", stop_after, above=0)
+    last = _last_job(plan)
     if not (start_cluster or timing or dry_run):
         _refuse_cluster(last, sweep)
     # Modules of the user are in the current folder of this command, never in a folder that the plan names.
@@ -103,7 +116,9 @@ def resume_verb(
         # of the data then fails with its name.
         if Path(last.spec.started_in).is_dir():
             os.chdir(last.spec.started_in)
-        drafts = with_shared_choices([redrafted(job) for job in plan.jobs.values()])
+        *others, of_command = _with_last(plan.jobs.values(), last)
+        spec = of_command.spec.with_settings(stop_after=stop_after)
+        drafts = [*others, replace(of_command, spec=spec)]
         if dry_run:
             refuse_changed(plan, drafts)
             return _show(plan, failed, timing)
@@ -120,6 +135,23 @@ def resume_verb(
         else:
             work = functools.partial(work, only_failed=failed)
         return run_command(session, again, work)
+
+
+def _last_job(plan: Plan) -> Job:
+    """Returns the last job that is no trial, whose settings are those of the command."""
+    jobs = [job for job in plan.jobs.values() if not job.is_trial]
+    if not jobs:
+        raise ResultError(
+            f"the plan of {plan.sweep} has only trials of a search; repeat the command with only_trials that "
+            "tried them."
+        )
+    return jobs[-1]
+
+
+def _with_last(jobs: Iterable[Job], last: Job) -> list[Job]:
+    """Returns the drafts of jobs; `last` is the last one."""
+    in_order = [*(job for job in jobs if job is not last), last]
+    return with_shared_choices(list(map(redrafted, in_order)))
 
 
 def _read_plan(sweep: Path) -> Plan:

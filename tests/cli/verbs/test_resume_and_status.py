@@ -86,7 +86,16 @@ def test_a_sweep_without_time_begins_no_job_and_names_the_command_for_the_others
     words = ("model=native", "seed=1,2", "stop_after=1e-6")
     stopped = run(*SWEEP, *words, folder=sweep, check=124)
     assert mentions(stopped.stderr, "1 finished, 1 waiting", "resume s")
+    resumed = run("resume", "s", "--stop-after", "1e-6", folder=sweep, check=124)
+    assert mentions(resumed.stderr, "1 finished, 1 waiting", "resume s")
     assert not (sweep / "s/1").exists()
+
+
+def test_resume_refuses_a_plan_with_trials_alone(tmp_path: Path) -> None:
+    search = ("search=random", "search.trials=1", "only_trials=true")
+    run(*SWEEP, "model=native", *search, "stop_after=1e-6", folder=tmp_path, check=124)
+    refused = run("resume", "s", folder=tmp_path, check=2)
+    assert mentions(refused.stderr, "only trials", "repeat")
 
 
 def test_resume_starts_a_cluster_of_the_plan_only_on_request(sweep: Path) -> None:
