@@ -627,6 +627,7 @@ def _row_record(comparison: Comparison, row: ModelRow) -> dict[str, Any]:
     return {
         "data": comparison.data,
         "label": row.label,
+        "model": row.model,
         **of_row,
         "search": _fields(search_totals(row)),
         "metrics": dict(row.metrics),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import unicodedata
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -285,10 +286,24 @@ def _without(dataset: RankingDataset, left_out: Collection[str]) -> RankingDatas
     )
 
 
+_VALUES = ("true", "false", "null", "nan", "inf")
+"""What Hydra takes for a value instead of a name."""
+
+
 def _name_of(path: Path) -> str:
-    """Returns a name for the data set that is no name of a YAML of ltrbench."""
+    """Returns a name for the data set that Hydra reads as a name, and that is no name of a YAML of ltrbench.
+
+    >>> names = ("Café (1).csv.gz", "2026-01-31.csv", "true.csv", "магазин.parquet")
+    >>> [_name_of(Path(name)) for name in names]
+    ['cafe_1', 'data_2026_01_31', 'data_true', 'data']
+    """
     stem = without_compression_ending(path).stem.lower()
-    name = re.sub(r"\W+", "_", stem).strip("_") or "data"
+    apart = unicodedata.normalize("NFKD", stem)  # letters and their accents
+    ascii_only = apart.encode("ascii", "ignore").decode()
+    words = re.findall("[a-z0-9]+", ascii_only)
+    name = "_".join(words) or "data"
+    if name in _VALUES or not name[0].isalpha():
+        name = f"data_{name}"
     folder = conf_dir() / "data"
     is_taken = (folder / f"{name}.yaml").exists()
     return f"{name}_data" if is_taken else name

@@ -84,7 +84,7 @@ def as_products(jobs: Iterable[Sequence[str]]) -> list[list[str]]:
 
 def quoted(text: str) -> str:
     """Returns a value quoted for Hydra's grammar, if it needs quotes."""
-    if re.fullmatch(r"[\w./:-]+", text):
+    if re.fullmatch(r"[\w./:-]+", text, re.ASCII):
         return text
     return "'" + text.replace("'", r"\'") + "'"
 

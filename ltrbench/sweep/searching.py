@@ -336,7 +336,8 @@ def _in_turn(batches: Sequence[Sequence[tuple[int, Job]]]) -> list[Job]:
     >>> _in_turn([[(0, "A0"), (1, "A1")], [(0, "B0"), (1, "B1")]])
     ['A0', 'B0', 'A1', 'B1']
     """
-    in_all = min((batch[-1][0] for batch in batches), default=0)
+    last_numbers = [batch[-1][0] for batch in batches]
+    in_all = min(last_numbers, default=0)
     trials = itertools.chain.from_iterable(batches)
     in_turn = sorted(trials, key=lambda trial: trial[0])
     return [job for number, job in in_turn if number <= in_all]

@@ -10,6 +10,7 @@ from typing import Any
 
 from ltrbench.cli.auto.order import Order
 from ltrbench.cli.console import PROGRAM, wrapped
+from ltrbench.data.blocks import without_compression_ending
 from ltrbench.experiment.columns import DataPlan, about_columns
 from ltrbench.shipping.destination import Destination
 from ltrbench.statistics.claims import BETTER, WORSE
@@ -74,10 +75,10 @@ class Outcome:
         rows = [_row(row, baseline, metric, pairs) for row in record["rows"]]
         rows.sort(key=lambda row: -row.value)
         labels = [row.label for row in rows]
-        models = [label.partition(" ")[0] for label in labels]
+        label_of_model = {row["model"]: row["label"] for row in record["rows"]}
         return cls(
             rows=rows,
-            chosen=rows[models.index(chosen)],
+            chosen=rows[labels.index(label_of_model[chosen])],
             baseline=rows[labels.index(baseline)],
             level=record["level"],
             num_queries=max(pair["num_queries"] for pair in pairs),
@@ -130,7 +131,7 @@ class Answer:
         sweep: folder of the runs.
         commands: file with the same work step by step.
         destination: target to ship to; None: there is none.
-        is_shipped: whether the model was made.
+        is_made: whether the model was made.
     """
 
     order: Order
@@ -144,7 +145,7 @@ class Answer:
     sweep: Path
     commands: Path
     destination: Destination | None
-    is_shipped: bool
+    is_made: bool
 
     def text(self) -> str:
         """Returns the page in Markdown."""
@@ -163,8 +164,9 @@ class Answer:
         baseline = self.outcome.baseline.label
         if self.outcome.is_better:
             return f"{self.data.name}: {chosen} is better than {baseline}"
-        no_model = "" if self.is_shipped else ", so no model is made"
-        return f"{self.data.name}: no model is shown to be better than {baseline}{no_model}"
+        no_model = "" if self.is_made else ", so no model is made"
+        claim = f"{chosen} is not shown to be better than {baseline}"
+        return f"{self.data.name}: {claim}{no_model}"
 
     def _claim_in_words(self) -> str:
         chosen = self.outcome.chosen
@@ -209,15 +211,15 @@ class Answer:
 
     def _next_steps(self) -> Iterator[str]:
         folder = _quoted(self.order.output)
-        new = f"NEW{self.order.table.suffix}"
-        if not self.is_shipped:
+        new = f"NEW{without_compression_ending(self.order.table).suffix}"
+        if not self.is_made:
             yield (
                 "To make the model nevertheless, repeat the command with --anyway. More judged queries, or "
                 "features that say more, help more than further settings."
             )
         elif self.destination is not None:
             yield f"To upload it: {folder}/shipped/README.md has the commands for {self.order.target}."
-        if self.is_shipped:
+        if self.is_made:
             yield f"To ask it for scores: {PROGRAM} serve {folder}/model"
             yield f"To watch it: {PROGRAM} monitor {folder}/model {new} --max-psi 0.2"
         yield f"All intervals and pictures: {self.comparison}/report.html"

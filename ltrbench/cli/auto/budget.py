@@ -150,7 +150,7 @@ def num_in_time(
     A slow setting that is the best one can take more time than is left for the fits at the end.
 
     Args:
-        number: number of settings that each model has tried on all folds.
+        number: number of first settings that each model has tried, at least 1.
         left: time that may be spent, seconds.
         num_folds: number of fits of each model, one for each fold.
 
@@ -166,14 +166,19 @@ def num_in_time(
     return number
 
 
+def best_model(fits: Mapping[str, TimedFit]) -> str:
+    """Returns the model with the highest metric."""
+    return max(fits, key=lambda model: fits[model].rank)
+
+
 def best_fit(fits: Mapping[str, TimedFit]) -> TimedFit:
     """Returns the fit with the highest metric of all models."""
-    return max(fits.values(), key=lambda fit: fit.rank)
+    return fits[best_model(fits)]
 
 
 def _fastest_after_best(fits: Mapping[str, TimedFit]) -> tuple[str, list[str]]:
     """Returns the model with the highest metric, and all models: this one first, then by time."""
-    best = max(fits, key=lambda model: fits[model].rank)
+    best = best_model(fits)
     others = [model for model in fits if model != best]
     others.sort(key=lambda model: fits[model].seconds)
     return best, [best, *others]

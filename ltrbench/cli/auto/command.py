@@ -16,7 +16,7 @@ from ltrbench.cli.auto.order import DEFAULT_METRIC, Order
 from ltrbench.cli.auto.steps import PRODUCTION, Auto
 from ltrbench.cli.console import OK, PATH, RUN_INTERRUPTED, echo, split_settings
 from ltrbench.data.blocks import check_option, without_compression_ending
-from ltrbench.errors import DataError
+from ltrbench.errors import ConfigError, DataError
 from ltrbench.experiment.columns import TIME
 from ltrbench.runs.origin import Trial
 
@@ -91,7 +91,7 @@ if TYPE_CHECKING:
 @click.option("--metric", default=DEFAULT_METRIC, show_default=True, metavar="NAME")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 @click.option(
-    "--finish", is_flag=True, help="End an interrupted search with what it has."
+    "--finish", is_flag=True, help="Search no further; decide among what was tried."
 )
 @click.option(
     "--anyway",
@@ -153,11 +153,12 @@ def auto_verb(
     try:
         text = auto.run(finish, anyway)
     except KeyboardInterrupt:
-        echo(
-            f"interrupted; the same command goes on, and with --finish it ends the search at "
-            f"{auto.journal.trials} settings of each model.",
-            err=True,
-        )
+        journal = auto.journal
+        hint = ""
+        if journal.tried and not journal.searched:
+            number = journal.trials
+            hint = f", and with --finish it ends the search at {number} settings of each model"
+        echo(f"interrupted; the same command goes on{hint}.", err=True)
         return RUN_INTERRUPTED
     echo(text.rstrip())
     return OK
@@ -211,6 +212,7 @@ def auto(
     missing: Sequence[str] = (),
     metric: str = DEFAULT_METRIC,
     seed: int = 0,
+    finish: bool = False,
     anyway: bool = False,
     output: str | Path = "auto",
 ) -> Result:
@@ -226,6 +228,9 @@ def auto(
         production: table with query_id, document_id and score of the ranking in use.
         keep_features: features that stay, whatever speaks against them.
         missing: texts that are missing values beside NA, null and the like.
+        metric: metric of the choice and of the decision.
+        seed: random seed of the split, all fits and searches.
+        finish: search no further; decide among what an interrupted call has tried.
         anyway: make the model even if it is not shown to be better.
         output: folder of the results; the same call goes on with them.
 
@@ -257,7 +262,7 @@ def auto(
     steps = Auto(order, minutes)
     words = sys.argv
     try:
-        text = steps.run(anyway=anyway)
+        text = steps.run(finish, anyway)
     finally:
         sys.argv = words
     return Result(folder, text, _comparison(steps))
@@ -272,14 +277,11 @@ def _comparison(steps: Auto) -> Comparison:
 
     order = steps.order
     runs = [run for run in steps.runs if not isinstance(run.result.origin, Trial)]
-    settings = Settings(metric=order.metric)
-    declared = 1
+    settings = Settings(metric=order.metric, baseline=steps.baseline)
     if order.production is not None:
         production = Import(PRODUCTION, str(order.production))
         runs += import_runs(production, runs, load_splits)
-        settings = Settings(metric=order.metric, baseline=steps.baseline)
-        declared = 2
-    (comparison,) = compare_sweeps(runs, settings, declared)
+    (comparison,) = compare_sweeps(runs, settings)
     return comparison
 
 
@@ -292,6 +294,8 @@ def _path_of(data: pd.DataFrame | str | Path, folder: Path) -> Path:
 
     if isinstance(data, str | Path):
         return Path(data)
+    if not folder.name:
+        raise ConfigError(f"output is {str(folder)!r}; name a new folder.")
     if not isinstance(data, pd.DataFrame):
         raise DataError(
             f"the data have the type {type(data).__name__}; pass the path of a table, or a DataFrame of "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 import sys
 import threading
 import time
@@ -14,13 +15,15 @@ from typing import Any
 
 from ltrbench.cli.console import write_output
 from ltrbench.errors import ConfigError
+from ltrbench.runs.record import holds_runs
 from ltrbench.tables import duration, listed
 from ltrbench.untrusted import read_json
 
 DEFAULT_METRIC = "ndcg@10"
 
-_WIDTH = 99
 JOURNAL_FILE = "auto.json"
+SWEEP_FOLDER = "sweep"
+"""Folder of the runs, in that of the results."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +78,17 @@ class Order:
         }
         return {name: path for name, path in named.items() if path is not None}
 
+    def check_paths(self) -> None:
+        """Raises ConfigError if a file does not exist, or if the results cannot be written to a folder."""
+        for name, path in self.files.items():
+            if not path.exists():
+                option = "" if name == "table" else f"--{name} "
+                raise ConfigError(f"{option}{path} does not exist. Check the path.")
+        if self.output.exists() and not self.output.is_dir():
+            raise ConfigError(
+                f"{self.output} is a file; name a new folder with --output."
+            )
+
 
 @dataclass
 class Journal:
@@ -85,16 +99,19 @@ class Journal:
         seconds: time spent in all commands.
         left_out: model -> why it gets no more time.
         folds: number of folds on which models are trained, if there is no time for all of them; 0: all.
-        trials: number of settings that each model of the search has tried.
+        tried: whether all models have been tried with default settings.
+        trials: number of settings that each model of the search has tried; the first one is the default,
+            which counts as soon as it has been tried on one fold.
         searched: whether the search has ended.
         chosen: model that validation chooses; empty before.
-        done: whether the answer is complete.
+        done: whether the answer is written.
     """
 
     order: Mapping[str, Any]
     seconds: float = 0.0
     left_out: dict[str, str] = field(default_factory=dict)
     folds: int = 0
+    tried: bool = False
     trials: int = 0
     searched: bool = False
     chosen: str = ""
@@ -110,7 +127,9 @@ class Journal:
         path = order.output / JOURNAL_FILE
         if path.exists():
             journal = cls(**read_json(path, "Delete the folder and repeat the command"))
-            if journal.order != order.record and journal.trials:
+            if journal.order == order.record:
+                return journal
+            if holds_runs(order.output):
                 names = [
                     name
                     for name, value in order.record.items()
@@ -120,8 +139,9 @@ class Journal:
                     f"{order.output} has the results of a command with a different {listed(names)}. Name "
                     "another folder with --output, or delete it."
                 )
-            journal.order = order.record
-            return journal
+            # Nothing has been trained by its plan.
+            shutil.rmtree(order.output / SWEEP_FOLDER, ignore_errors=True)
+            return cls(order.record)
         if order.output.exists() and any(order.output.iterdir()):
             raise ConfigError(
                 f"{order.output} has other files; name another folder with --output."
@@ -131,6 +151,10 @@ class Journal:
     def write(self, folder: Path) -> None:
         text = json.dumps(vars(self), indent=2)
         write_output(f"{text}\n", folder / JOURNAL_FILE)
+
+
+_EMPTY_LINE = "\r\x1b[K"
+"""Text after which a terminal writes over its last line."""
 
 
 class Clock:
@@ -164,8 +188,9 @@ class Clock:
 
     def print(self, text: str) -> None:
         """Prints a text of its own."""
-        end = "\x1b[K\n" if self._line.isatty() else "\n"
-        print(text, end=end, file=self._line, flush=True)
+        if self._line.isatty():
+            text = f"{_EMPTY_LINE}{text}"
+        print(text, file=self._line, flush=True)
 
     def _now(self) -> str:
         share = min(self.spent / self.budget, 1.0)
@@ -185,9 +210,11 @@ class Clock:
         finally:
             self._ended.set()
             drawing.join()
-            print("\r\x1b[K", end="", file=self._line, flush=True)
+            print(_EMPTY_LINE, end="", file=self._line, flush=True)
 
     def _draw(self) -> None:
         while not self._ended.wait(1.0):
-            text = self._now()[:_WIDTH]
-            print(f"\r{text}\x1b[K", end="", file=self._line, flush=True)
+            # A line that is wrapped could not be drawn over.
+            room = shutil.get_terminal_size().columns - 1
+            text = f"{_EMPTY_LINE}{self._now()[:room]}"
+            print(text, end="", file=self._line, flush=True)

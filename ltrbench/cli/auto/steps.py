@@ -6,7 +6,6 @@ import contextlib
 import importlib.util
 import json
 import logging
-import math
 import shlex
 import shutil
 import sys
@@ -25,6 +24,7 @@ from ltrbench.cli.auto.budget import (
     TriedSetting,
     TriedSettings,
     best_fit,
+    best_model,
     best_settings,
     num_complete,
     num_folds_in_time,
@@ -34,7 +34,13 @@ from ltrbench.cli.auto.budget import (
     too_costly,
     too_late,
 )
-from ltrbench.cli.auto.order import DEFAULT_METRIC, Clock, Journal, Order
+from ltrbench.cli.auto.order import (
+    DEFAULT_METRIC,
+    SWEEP_FOLDER,
+    Clock,
+    Journal,
+    Order,
+)
 from ltrbench.cli.console import (
     OK,
     OUT_OF_TIME,
@@ -46,6 +52,7 @@ from ltrbench.cli.console import (
 from ltrbench.cli.launch import launch
 from ltrbench.cli.verbs import verbs
 from ltrbench.cli.verbs.data import default_rankers, plan_of, write_plan
+from ltrbench.cli.verbs.deployment import options_of_target
 from ltrbench.data.dataset import MISSING
 from ltrbench.data.features import row_blocks
 from ltrbench.data.score_files import read_score_file
@@ -69,7 +76,7 @@ from ltrbench.runs.record import (
 from ltrbench.shipping.destination import Destination
 from ltrbench.statistics.claims import winner_intervals
 from ltrbench.sweep.searching import on_validation
-from ltrbench.tables import duration
+from ltrbench.tables import duration, listed
 
 BASELINE = "single_feature"
 _PART = 0.1
@@ -105,7 +112,7 @@ LOG_FILE = "auto.log"
 ANSWER_FILE = "answer.md"
 COMMANDS_FILE = "commands.sh"
 _FOLDER = "OUTPUT_FOLDER"  # in the words of a step: the folder of the results
-_SWEEP_FOLDER = f"hydra.sweep.dir={_FOLDER}/sweep"
+_SWEEP_FOLDER = f"hydra.sweep.dir={_FOLDER}/{SWEEP_FOLDER}"
 _PART_FOLDER = "part"  # of the fits that predict times; deleted
 
 
@@ -135,6 +142,7 @@ class Auto:
 
     def __init__(self, order: Order, minutes: float) -> None:
         require("--minutes", minutes, above=0)
+        order.check_paths()
         self.order = order
         self.journal = Journal.of(order)
         self.clock = Clock(60 * minutes, self.journal.seconds)
@@ -146,7 +154,7 @@ class Auto:
 
     @property
     def sweep(self) -> Path:
-        return self.folder / "sweep"
+        return self.folder / SWEEP_FOLDER
 
     def run(self, finish: bool = False, anyway: bool = False) -> str:
         """Takes all steps that are left, and returns the answer.
@@ -158,7 +166,12 @@ class Auto:
         self._check_order()
         path = self.folder / ANSWER_FILE
         if self.journal.done and (holds_runs(self.folder / "model") or not anyway):
+            self.clock.print(
+                f"{path} is the answer of an earlier command; for another one, name another folder with "
+                "--output."
+            )
             return path.read_text(encoding="utf-8")
+        self.journal.done = False
         self.clock.say("reading the table")
         self._check_data()
         with writing_to(self.folder):
@@ -167,15 +180,16 @@ class Auto:
         try:
             with self.clock.shown():
                 answer = self._take_steps(finish, anyway)
+            write_output(answer, path)
+            self.journal.done = True
         finally:
             self._write()
-        write_output(answer, path)
         return answer
 
     def _take_steps(self, finish: bool, anyway: bool) -> str:
         self._write_data()
         self._say_data()
-        if not self.journal.trials:
+        if not self.journal.tried:
             self._check_splits()
             self._try_models()
         if not self.journal.searched:
@@ -191,11 +205,10 @@ class Auto:
         outcome = Outcome.read(
             compared, self.journal.chosen, self.baseline, self._rule()
         )
-        is_shipped = outcome.is_better or anyway
-        if is_shipped:
+        is_made = outcome.is_better or anyway
+        if is_made:
             self._make_model()
-        self.journal.done = True
-        self._write_commands(is_shipped)
+        self._write_commands(is_made)
         page = Answer(
             order=self.order,
             data=self.data,
@@ -208,7 +221,7 @@ class Auto:
             sweep=self.sweep,
             commands=self.folder / COMMANDS_FILE,
             destination=self.destination,
-            is_shipped=is_shipped,
+            is_made=is_made,
         )
         return page.text()
 
@@ -237,18 +250,22 @@ class Auto:
         """Raises ConfigError if the order cannot be carried out, before anything is read."""
         if importlib.util.find_spec("optuna") is None:
             raise ConfigError("auto needs Optuna: pip install 'ltrbench[search]'")
-        options = [f"{name}={value}" for name, value in self.order.options.items()]
-        if options and self.order.target is None:
+        order = self.order
+        options = [f"{name}={value}" for name, value in order.options.items()]
+        if options and order.target is None:
             raise ConfigError(
                 f"--set {' '.join(options)} (options=) has no effect without --target NAME (target=). Add "
                 "the target, or leave out its options."
             )
-        if self.order.target is not None:
-            Destination.of({"name": self.order.target, **self.order.options})
-        for name, path in self.order.files.items():
-            if name != "table" and not path.exists():
-                raise ConfigError(f"--{name} {path} does not exist. Check the path.")
-        parse_metric(self.order.metric)
+        if order.target is not None:
+            Destination.of({"name": order.target, **self._options_of_target})
+        if TIME in order.columns and self.splits:
+            files = listed([f"--{name}" for name in self.splits])
+            raise ConfigError(
+                f"--time {order.columns[TIME]} (time=) has no effect with {files}: files are the splits, and "
+                "what is not in a file is held out at random. Leave out the one or the other."
+            )
+        parse_metric(order.metric)
 
     def _check_data(self) -> None:
         """Raises DataError if nothing can be learnt from the data, or no test set be held out."""
@@ -286,9 +303,9 @@ class Auto:
         }
         if self.all_folds > 1:
             changes |= {"cv": self.all_folds, "cv_split": "valid", "fold": 1}
-        if TIME not in self.data.roles:
+        if not self._splits_by_time:
             changes["split_seed"] = self.order.seed
-        elif self.splits:
+        if TIME in self.data.roles and self.splits:
             changes |= {"split_by": None, "gap": None, "ignore": self._not_features}
         return self.data.source(**changes)
 
@@ -318,12 +335,17 @@ class Auto:
         order = self.order
         if order.target is None:
             return None
-        options: dict[str, str] = dict(order.options)
+        options = self._options_of_target
         target = Destination.of({"name": order.target, **options}).target
         takes_absent = hasattr(target, "absent")
         if takes_absent and "absent" not in options and self._has_missing_values:
             options["absent"] = "missing"
         return Destination.of({"name": order.target, **options})
+
+    @property
+    def _options_of_target(self) -> dict[str, Any]:
+        assert self.order.target is not None
+        return options_of_target(self.order.target, self.order.options)
 
     @cached_property
     def _has_missing_values(self) -> bool:
@@ -368,20 +390,23 @@ class Auto:
         for model in self.candidates:
             self.clock.say(f"{model} with default settings")
             self.journal.left_out.pop(model, None)  # of an interrupted command
-            # The first one is tried whatever the time.
-            reason = self._lacks_time(model) if tried else ""
+            # The first one is tried whatever the time, and so are those of an interrupted command.
+            reason = ""
+            if tried and model not in self._trained:
+                reason = self._lacks_time(model)
             if reason:
                 self.journal.left_out[model] = reason
                 continue
             self._run(self._trial_words([model], 1, folds=1))
             tried.append(model)
         runs = self._first_runs(tried)
-        self._leave_out_clearly_worse(runs)
         first = {
-            model: TimedFit(_seconds_of_fit(runs[model]), self._value(runs[model]))
-            for model in self.searched
+            model: TimedFit(_seconds_of_fit(run), self._value(run))
+            for model, run in runs.items()
         }
-        self._share_time(first)
+        self._leave_out_clearly_worse(runs, best_model(first))
+        self._share_time({model: first[model] for model in self.searched})
+        self.journal.tried = True
         self.journal.trials = 1
         self._write()
 
@@ -425,14 +450,10 @@ class Auto:
             raise self._nothing_trained()
         return {model: runs[model] for model in models if model in runs}
 
-    def _best_of(self, runs: Mapping[str, Run]) -> str:
-        """Returns the model whose run has the highest metric on validation."""
-
-        def value(model: str) -> float:
-            found = self._value(runs[model])
-            return -math.inf if found is None else found
-
-        return max(runs, key=value)
+    @property
+    def _trained(self) -> set[str]:
+        """The models with a run that has the metric."""
+        return {run.result.model for run in self.runs if self._value(run) is not None}
 
     def _nothing_trained(self) -> ResultError:
         log = self.folder / LOG_FILE
@@ -449,10 +470,12 @@ class Auto:
                 return reason.rstrip(".")
         return f"{LOG_FILE} has the reason"
 
-    def _leave_out_clearly_worse(self, runs: Mapping[str, Run]) -> None:
+    def _leave_out_clearly_worse(
+        self, runs: Mapping[str, Run], best_on_validation: str
+    ) -> None:
         """Leaves out the models that are significantly worse than the best on validation, and by much."""
         names = list(runs)
-        best = names.index(self._best_of(runs))
+        best = names.index(best_on_validation)
         sample = on_validation([[run] for run in runs.values()], self.order.metric)
         for name, interval in zip(names, winner_intervals(sample, best), strict=True):
             if interval is not None and interval.high < -CLEARLY_WORSE:
@@ -562,9 +585,7 @@ class Auto:
     @property
     def _seconds_of_commands(self) -> float:
         """The time to keep for the commands after the search, without their fits."""
-        number = 2  # the table, and the fit on all queries
-        if self.order.production is not None:
-            number += 1
+        number = 3  # the table, its comparison, and the fit on all queries
         if self.order.target is not None:
             number += 1
         return _SECONDS_OF_COMMAND * number
@@ -623,6 +644,10 @@ class Auto:
         return next((folds for most, folds in _FOLDS if number < most), 1)
 
     @property
+    def _splits_by_time(self) -> bool:
+        return TIME in self.data.roles and not self.splits
+
+    @property
     def splits(self) -> dict[str, Path]:
         """Split -> the file with its queries, of those that are not held out of the table."""
         files = self.order.files
@@ -670,15 +695,15 @@ class Auto:
             words += ["search.choose=overall"] if self.all_folds > 1 else []
             if order.metric != DEFAULT_METRIC:
                 words.append(f"search.metric={order.metric}")
-        if order.seed and TIME not in self.data.roles:
+        if order.seed and not self._splits_by_time:
             words.append(f"data.split_seed={order.seed}")
         if order.metric != DEFAULT_METRIC:
             words += [f"metrics=[{order.metric}]"]
             words.append(f"early_stopping.metric={order.metric}")
         if self.destination is not None:
-            options = {"name": order.target, **self.destination.options}
-            named = [f"{name}: {value}" for name, value in options.items()]
-            words.append(f"target={{{', '.join(named)}}}")
+            options = self.destination.options.items()
+            named = [f", {name}: {_literal(value)}" for name, value in options]
+            words.append(f"target={{name: {order.target}{''.join(named)}}}")
         if order.seed:
             words.append(f"seed={order.seed}")
         return [*words, "tracking=none", "-m", _SWEEP_FOLDER]
@@ -706,19 +731,19 @@ class Auto:
         # A search with the default settings alone would train them twice.
         trials = self.journal.trials if self.journal.trials > 1 else 0
         words = self._sweep_words([BASELINE, *self.searched], trials)
-        # The second look is the comparison with production.
-        return words if self.order.production is None else [*words, "looks=2"]
+        # The only look is the comparison, also after an interruption of this command.
+        return [*words, "looks=0"]
 
     def compare_words(self) -> list[str]:
-        return [
-            *("compare", f"{_FOLDER}/sweep", f"{PRODUCTION}={self.order.production}"),
-            *("--baseline", self.baseline, "--primary", self.order.metric),
-            *("--looks", "2", "--output", f"{_FOLDER}/comparison"),
-        ]
+        words = ["compare", f"{_FOLDER}/{SWEEP_FOLDER}"]
+        if self.order.production is not None:
+            words.append(f"{PRODUCTION}={self.order.production}")
+        words += ["--baseline", self.baseline, "--primary", self.order.metric]
+        return [*words, "--output", f"{_FOLDER}/comparison"]
 
     def final_words(self) -> list[str]:
         return [
-            *("final", f"{_FOLDER}/sweep", "--model", self.journal.chosen),
+            *("final", f"{_FOLDER}/{SWEEP_FOLDER}", "--model", self.journal.chosen),
             *("--metric", self.order.metric, "--output", f"{_FOLDER}/model"),
         ]
 
@@ -730,10 +755,8 @@ class Auto:
     # What follows the search.
 
     def _compare(self) -> Path:
-        """Compares the runs with production; returns the folder of the comparison."""
-        if self.order.production is None:
-            return self.sweep / "comparison"
-        self.clock.say(f"comparing with {PRODUCTION}")
+        """Compares the runs with the baseline; returns the folder of the comparison."""
+        self.clock.say(f"comparing with {self.baseline}")
         self._run(self.compare_words())
         return self.folder / "comparison"
 
@@ -742,16 +765,16 @@ class Auto:
         if not holds_runs(self.folder / "model"):
             self.clock.say(f"training {self.journal.chosen} on all queries")
             self._run(self.final_words())
-        if self.destination is not None and not (self.folder / "shipped").exists():
+        # A refused model leaves only its certificate.
+        readme = self.folder / "shipped" / "README.md"
+        if self.destination is not None and not readme.exists():
             self.clock.say(f"shipping to {self.order.target}")
             self._run(self.ship_words())
 
-    def _write_commands(self, is_shipped: bool) -> None:
+    def _write_commands(self, is_made: bool) -> None:
         """Writes the commands that give the same model, step by step."""
-        steps = [self.columns_words(), self.table_words()]
-        if self.order.production is not None:
-            steps.append(self.compare_words())
-        if is_shipped:
+        steps = [self.columns_words(), self.table_words(), self.compare_words()]
+        if is_made:
             steps.append(self.final_words())
             if self.destination is not None:
                 steps.append(self.ship_words())
@@ -763,8 +786,8 @@ class Auto:
             "out=${1:?Name a new folder}",
         ]
         for words in steps:
-            line = shlex.join(["python", "-m", "ltrbench", *words])
-            lines.append(line.replace(_FOLDER, '"$out"'))
+            of_step = ["python", "-m", "ltrbench", *words]
+            lines.append(" ".join(map(_in_script, of_step)))
         write_output("\n".join(lines) + "\n", self.folder / COMMANDS_FILE)
 
     def _run(self, words: Sequence[str], codes: Collection[int] = (OK,)) -> int:
@@ -777,7 +800,7 @@ class Auto:
             KeyboardInterrupt: Ctrl-C ended the command, which has saved what it could.
             LtrbenchError: The command could not start, or failed.
         """
-        given = [word.replace(_FOLDER, str(self.folder)) for word in words]
+        given = [_with_folder(word, self.folder) for word in words]
         line = shlex.join(["python", "-m", "ltrbench", *given])
         with self._logging(f"$ {line}"):
             code = _exit_code_of(given)
@@ -811,6 +834,35 @@ def _printing_to(log: TextIO) -> Iterator[None]:
         for logger, of_logger, level in zip(loggers, handlers, levels, strict=True):
             logger.handlers[:] = of_logger
             logger.setLevel(level)
+
+
+def _literal(value: Any) -> str:
+    """Returns a value in Hydra's grammar; a text in quotes, so that it is not read as a number.
+
+    >>> [_literal(value) for value in ("8.10", True, None, 3)]
+    ["'8.10'", 'true', 'null', '3']
+    """
+    if isinstance(value, str):
+        return "'" + value.replace("'", r"\'") + "'"
+    return json.dumps(value)
+
+
+def _with_folder(word: str, folder: Path) -> str:
+    """Returns a word of a step with the folder of the results; the value of a setting is quoted for Hydra."""
+    setting, _, path = word.rpartition("=")
+    if setting and path.startswith(_FOLDER):
+        return f"{setting}={quoted(path.replace(_FOLDER, str(folder)))}"
+    return word.replace(_FOLDER, str(folder))
+
+
+def _in_script(word: str) -> str:
+    """Returns a word of a step for a shell, in which the variable `out` is the folder of the results.
+
+    >>> print(_in_script(f"{_FOLDER}/a b.yaml"))
+    "$out"'/a b.yaml'
+    """
+    parts = [part and shlex.quote(part) for part in word.split(_FOLDER)]
+    return '"$out"'.join(parts)
 
 
 def _seconds_of_fit(run: Run) -> float:

@@ -426,14 +426,22 @@ def ship_verb(
 
 
 def _target(name: str, settings: Sequence[str]) -> Target:
-    from ltrbench.shipping.target import build_target, find_target, takes_text
+    from ltrbench.shipping.target import build_target
+
+    texts = split_settings("--set", settings)
+    return build_target(name, options_of_target(name, texts))
+
+
+def options_of_target(name: str, texts: Mapping[str, str]) -> dict[str, Any]:
+    """Returns the options of a target, of their texts on the command line."""
+    from ltrbench.shipping.target import find_target, takes_text
 
     target_class = find_target(name)
     options: dict[str, Any] = {}
-    for key, text in split_settings("--set", settings).items():
+    for key, text in texts.items():
         is_text = takes_text(target_class, key)
         options[key] = text if is_text else parse_value(text)
-    return build_target(name, options)
+    return options
 
 
 def _best_run(folder: Path) -> tuple[Run, str]:

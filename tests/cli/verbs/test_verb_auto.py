@@ -99,7 +99,7 @@ def test_a_table_becomes_a_certified_model_without_columns_that_tell_the_label(
     answer = (made / "shop-auto/answer.md").read_text()
     assert "is better than production (imported)" in answer.splitlines()[0]
     looks = (made / "shop-auto/sweep/looks.jsonl").read_text().splitlines()
-    assert [json.loads(look)["declared"] for look in looks] == [2, 2]
+    assert len(looks) == 1
 
 
 @pytest.mark.slow
@@ -150,6 +150,8 @@ def test_an_interrupted_search_is_finished_with_what_it_has(tmp_path: Path) -> N
         _, said = process.communicate(timeout=120)
         assert process.returncode == 130, said
     assert "--finish" in said
+    other = run(*words, "--label", "age", folder=tmp_path, check=2)
+    assert "different columns" in other.stderr
     done = run(*words, "--finish", folder=tmp_path)
     trials = json.loads((tmp_path / "shop-auto/auto.json").read_text())["trials"]
     assert "is better than single_feature" in done.stdout
@@ -163,16 +165,27 @@ def test_files_of_validation_and_test_are_the_splits(tmp_path: Path) -> None:
     table = clicks()
     parts = {"train": table.session < 120, "a valid": table.session.between(120, 179)}
     parts["test"] = table.session >= 180
+    parts["it's, é (1)"] = parts.pop("train")
     for name, rows in parts.items():
         table[rows].to_csv(tmp_path / f"{name}.csv", index=False)
-    words = ("--valid", "a valid.csv", "--test", "test.csv", "--minutes", "0.1")
-    done = run("auto", "train.csv", *words, folder=tmp_path)
+    words = ("auto", "it's, é (1).csv", "--valid", "a valid.csv", "--test", "test.csv")
+    refused = run(*words, "--time", "day", folder=tmp_path, check=2)
+    assert "--time day" in refused.stderr
+    target = ("--target", "vespa", "--set", "fast_forest=true")
+    done = run(*words, *target, "--minutes", "0.1", folder=tmp_path)
     said = " ".join(done.stdout.split())
     assert "valid: a valid.csv; test: test.csv" in said
-    run_of_test = json.loads(
-        next(tmp_path.glob("train-auto/sweep/*/result.json")).read_text()
-    )
+    results = tmp_path / "it's, é (1)-auto"
+    run_of_test = json.loads(next(results.glob("sweep/*/result.json")).read_text())
     assert run_of_test["data"]["test"]["queries"] == 60
+    shipped = json.loads((results / "shipped/certificate.json").read_text())
+    assert "fast_forest" in json.dumps(shipped)
+    script = ["sh", str(results / "commands.sh"), "again"]
+    path = os.pathsep.join([str(Path(COMMAND[0]).parent), os.environ["PATH"]])
+    environment = os.environ | {"PATH": path}
+    subprocess.run(script, cwd=tmp_path, check=True, env=environment)
+    for name in ("model", "shipped"):
+        assert (tmp_path / "again" / name).exists()
 
 
 IN_PYTHON = """
@@ -202,7 +215,7 @@ def test_nothing_is_made_of_noise_unless_it_is_asked_for(tmp_path: Path) -> None
         check=True,
     )
     headline, best, refusal, shape = done.stdout.splitlines()
-    assert "no model is shown to be better" in headline
+    assert "is not shown to be better" in headline
     assert best
     assert refusal.startswith("refused: ")
     assert shape == "(480,)"
