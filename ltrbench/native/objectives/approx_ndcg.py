@@ -28,10 +28,12 @@ import numpy as np
 from ltrbench.compilation import kernel
 from ltrbench.errors import ConfigError
 from ltrbench.native.objectives.base import Objective, ObjectiveData
-from ltrbench.native.objectives.lambdaloss import FAR, discount, exponentials
+from ltrbench.native.objectives.lambdaloss import discount
 from ltrbench.native.objectives.pairs import logistic
 from ltrbench.native.objectives.query_kernels import (
+    FAR,
     check_gains,
+    exponentials,
     for_each_query,
     gains_and_discounts,
 )

@@ -43,7 +43,9 @@ from ltrbench.native.objectives.base import Objective, ObjectiveData
 from ltrbench.native.objectives.lambdas import gather, order_of
 from ltrbench.native.objectives.pairs import Pairs
 from ltrbench.native.objectives.query_kernels import (
+    FAR,
     check_gains,
+    exponentials,
     for_each_query,
     gains_and_discounts,
 )
@@ -56,9 +58,6 @@ WEIGHTINGS = {
     "allrank": ("ndcg2", "ndcg2++", "ndcg1", "lambdarank", "ranknet"),
 }
 """Variant -> weightings that its library has."""
-
-FAR = 300.0
-"""Difference of scores, times sigma, from which exponentials need a base near each document."""
 
 
 @dataclass(kw_only=True)
@@ -187,12 +186,6 @@ def num_paired(gain: Values) -> int:
     while n > 0 and gain[n - 1] == 0.0:
         n -= 1
     return n
-
-
-@kernel
-def exponentials(s: Values, base: float) -> Values:
-    """Returns exp(s - base), between exp(-300) and exp(300), whose products do not overflow."""
-    return np.exp(np.minimum(np.maximum(s - base, -FAR), FAR))
 
 
 @for_each_query

@@ -219,23 +219,39 @@ def _merge_sort(scores: Values, order: RankOrder) -> None:
 @kernel
 def order_of(scores: Values) -> RankOrder:
     """Returns the (n,) rows by descending score; tied documents keep the order of rows."""
+    n = len(scores)
+    order = np.empty(n, dtype=np.uint32)
+    write_order(scores, order, np.empty((2, n), dtype=np.uint32))
+    return order
+
+
+@kernel
+def write_order(scores: Values, order: RankOrder, memory: NDArray[np.uint32]) -> None:
+    """Writes the order of `order_of`. The content of the (2, n) memory does not matter."""
     # Sorted from n buckets of scores, after which few documents have to move.
     n = len(scores)
-    spread = scores.max() - scores.min()
+    highest = scores.max()
+    spread = highest - scores.min()
     scale = (n - 1.0) / spread
-    order = np.zeros(n, dtype=np.uint32)
-    buckets = np.zeros(n, dtype=np.uint32)
-    if np.isfinite(spread) and np.isfinite(scale):  # otherwise, one bucket
-        buckets[:] = ((scores.max() - scores) * scale).astype(np.uint32)
-    start = np.zeros(n + 1, dtype=np.uint32)
-    for bucket in buckets:
-        start[bucket + 1] += 1
-    start = np.cumsum(start)
+    bucket_of = memory[0]
+    start = memory[1]
+    start[:] = 0
+    if np.isfinite(spread) and np.isfinite(scale):
+        for i in range(n):
+            bucket_of[i] = np.uint32((highest - scores[i]) * scale)
+    else:
+        bucket_of[:] = 0  # one bucket
     for i in range(n):
-        order[start[buckets[i]]] = i
-        start[buckets[i]] += 1
+        start[bucket_of[i]] += 1
+    num_before = 0
+    for bucket in range(n):
+        num_of_bucket = start[bucket]
+        start[bucket] = num_before
+        num_before += num_of_bucket
+    for i in range(n):
+        order[start[bucket_of[i]]] = i
+        start[bucket_of[i]] += 1
     sort_by_score(scores, order)
-    return order
 
 
 @kernel

@@ -33,6 +33,9 @@ from ltrbench.native.objectives.base import ObjectiveData
 from ltrbench.native.objectives.lambdas import gather, order_of
 from ltrbench.shapes import Gradients, Hessians, Labels, QueryStart, Values
 
+FAR = 300.0
+"""Difference of scores from which exponentials need a base near each document."""
+
 
 def for_each_query(
     one_query: Callable[..., None],
@@ -91,6 +94,13 @@ def draw_normal(seed: int, query: int, index: int) -> float:
     radius = np.sqrt(-2.0 * np.log(draw(seed, query, 2 * index)))
     normal: float = radius * np.cos(2.0 * np.pi * draw(seed, query, 2 * index + 1))
     return normal
+
+
+@kernel
+def exponentials(s: Values, base: float) -> Values:
+    """Returns exp(s - base), between exp(-300) and exp(300), whose products do not overflow."""
+    above_lowest = np.maximum(s - base, -FAR)
+    return np.exp(np.minimum(above_lowest, FAR))
 
 
 def check_gains(labels: Labels, query_start: QueryStart) -> None:

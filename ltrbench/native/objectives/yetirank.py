@@ -13,14 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from ltrbench.compilation import kernel
+from ltrbench.compilation import disjoint_kernel, kernel
 from ltrbench.errors import DataError
 from ltrbench.native.objectives.base import Objective, ObjectiveData
-from ltrbench.native.objectives.lambdas import RankOrder, order_of
+from ltrbench.native.objectives.lambdas import RankOrder, gather, write_order
 from ltrbench.native.objectives.query_kernels import (
+    FAR,
     check_gains,
     draw,
     draw_normal,
+    exponentials,
     for_each_query,
     gains_and_discounts,
 )
@@ -99,11 +101,13 @@ class YetiRank(Objective):
             self.noise == "Gumbel",
             float(self.noise_power) if self.draws else 0.0,
         )
+        longest = int(np.diff(data.query_start).max())
+        reach = 0.15 * self.decay ** np.arange(longest)  # of the mode Classic
         pairs = (
             Mode[self.mode].value,
             self.num_neighbors or n,
             self.top or n,
-            float(self.decay),
+            reach,
         )
         is_exponential = self.dcg_type == "Exp"
         return _one_query(scores, data, seed, (*noise, is_exponential, *pairs))
@@ -120,65 +124,156 @@ def _one_query(
     g: Values,
     h: Values,
 ) -> None:
-    permutations, is_gumbel, power, is_exponential, mode, neighbors, top, decay = (
+    permutations, is_gumbel, power, is_exponential, mode, neighbors, top, reach = (
         settings
     )
     n = len(s)
-    pairs = (mode, neighbors, top, decay)
-    noisy = np.empty(n)
-    dcg = gains_and_discounts(labels, is_exponential, mode == Mode.NDCG, top)
+    pairs = (mode, neighbors, top)
+    highest = s.max()
+    is_far = highest - s.min() > FAR
+    e = exponentials(s, highest)
+    of_query = (s, e, is_far)
+    keys = np.empty(n)
+    order = np.empty(n, dtype=np.uint32)
+    memory = np.empty((2, n), dtype=np.uint32)
+    if mode != Mode.Classic:
+        dcg = gains_and_discounts(labels, is_exponential, mode == Mode.NDCG, top)
     for permutation in range(permutations):
         first = permutation * n
-        for i in range(n):
-            noise = 0.0
-            if is_gumbel:
+        if is_gumbel and not is_far:
+            for i in range(n):
                 u = draw(seed, query, first + i)
-                noise = np.log(u / (1.000001 - u))
-            elif power > 0.0:
-                noise = power * draw_normal(seed, query, first + i)
-            noisy[i] = s[i] + noise
-        _add_pairs(order_of(noisy), s, labels, dcg, pairs, (g, h))
+                keys[i] = e[i] * (u / (1.000001 - u))
+            _replace_by_rough_logarithms(keys)
+        else:
+            for i in range(n):
+                noise = 0.0
+                if is_gumbel:
+                    u = draw(seed, query, first + i)
+                    noise = np.log(u / (1.000001 - u))
+                elif power > 0.0:
+                    noise = power * draw_normal(seed, query, first + i)
+                keys[i] = s[i] + noise
+        write_order(keys, order, memory)
+        if mode == Mode.Classic:
+            _add_neighbors(order, of_query, labels, reach, (g, h))
+        else:
+            _add_pairs(order, of_query, labels, dcg, pairs, (g, h))
     g *= weights / permutations
     h *= weights / permutations
 
 
 @kernel
-def _add_pairs(
-    order: RankOrder, s: Values, labels: Values, dcg: Any, pairs: Any, sums: Any
+def _replace_by_rough_logarithms(values: Values) -> None:
+    """Replaces positive values by increasing functions of them that are nearly linear in their logarithms.
+
+    The bits of a positive float are its exponent followed by its fraction. As an integer, they have the order
+    of the values; they sort into buckets of about equal size, for a fraction of the time of logarithms.
+    """
+    bits = values.view(np.int64)
+    for i in range(len(values)):
+        values[i] = float(bits[i])
+
+
+@kernel
+def _add_neighbors(
+    order: RankOrder, scores: Any, labels: Values, reach: Values, sums: Any
 ) -> None:
-    """Adds the pairs of one order to the gradients and hessians; ranks a and b start at 0."""
+    """Adds the pairs of each rank and the next one, of the mode Classic, to the gradients and hessians.
+
+    With e = exp(s), p is e_lo / (e_lo + e_hi): a query needs n exponentials instead of one for each pair.
+    """
+    g, h = sums
     n = len(order)
-    (mode, neighbors, top, decay) = pairs
+    y = gather(labels, order)
+    # Of each rank and the one above it; 0 for the first rank, and below the last one.
+    push = np.zeros(n + 1)
+    curvature = np.zeros(n + 1)
+    pairs = (push[1:n], curvature[1:n])
+    _compute_neighbors(y, _exponentials_of_neighbors(order, scores), reach, pairs)
+    for a in range(n):
+        i = order[a]
+        below = a + 1
+        g[i] += push[a] - push[below]
+        h[i] += curvature[a] + curvature[below]
+
+
+@kernel
+def _exponentials_of_neighbors(order: RankOrder, scores: Any) -> tuple[Values, Values]:
+    """Returns exp(s) of each rank but the last one, and of the next one, both times any factor."""
+    s, e, is_far = scores
+    last = len(order) - 1
+    if is_far:
+        of_ranks = gather(s, order)
+        distances = of_ranks[1:] - of_ranks[:last]
+        return np.ones(last), exponentials(distances, 0.0)
+    of_ranks = gather(e, order)
+    return of_ranks[:last], of_ranks[1:]
+
+
+@disjoint_kernel
+def _compute_neighbors(
+    y: Values,
+    exponentials_of_pairs: tuple[Values, Values],
+    reach: Values,
+    pairs: tuple[Values, Values],
+) -> None:
+    """Writes w p of each rank and the next one, negative if the next one has the higher label, and
+    w p (1 - p). The loop has no branch, so that it can be vectorised."""
+    upper, lower = exponentials_of_pairs
+    push, curvature = pairs
+    for a in range(len(push)):
+        inverse = 1.0 / (upper[a] + lower[a])
+        difference = y[a] - y[a + 1]
+        is_in_order = difference > 0.0
+        e_lo = lower[a] if is_in_order else upper[a]
+        e_hi = upper[a] if is_in_order else lower[a]
+        pushed = reach[a] * difference * (e_lo * inverse)
+        push[a] = pushed
+        curvature[a] = abs(pushed) * (e_hi * inverse)
+
+
+@kernel
+def _add_pairs(
+    order: RankOrder, scores: Any, labels: Values, dcg: Any, pairs: Any, sums: Any
+) -> None:
+    """Adds the pairs of one order to the gradients and hessians, in all modes but Classic; ranks a and b
+    start at 0, and p is computed as for neighbours."""
+    n = len(order)
+    (s, e, is_far) = scores
+    (mode, neighbors, top) = pairs
     (gains, discounts) = dcg
     (g, h) = sums
-    neighbors, reach = (1, 0.15) if mode == Mode.Classic else (neighbors, 1.0)
+    reach = 1.0
     for a in range(min(n, top)):
         i = order[a]
         y = labels[i]
+        if is_far:
+            e = exponentials(s, s[i])
         between = 1.0 / (a + 1.0)
         passed = 1.0
-        for b in range(a + 1, min(n, a + 1 + neighbors)):
+        end = min(n, a + 1 + neighbors)
+        for b in range(a + 1, end):
             j = order[b]
             if labels[j] != y:
-                weight = reach * abs(y - labels[j])  # of the mode Classic
+                weight = 0.0
                 if mode == Mode.ERR:
-                    weight *= abs(between - passed / (b + 1.0))
+                    gain = abs(between - passed / (b + 1.0))
+                    weight = reach * abs(y - labels[j]) * gain
                 elif mode == Mode.DCG or mode == Mode.NDCG:
                     weight = abs((gains[i] - gains[j]) * (discounts[a] - discounts[b]))
-                elif mode != Mode.Classic and y > 0.0 and labels[j] > 0.0:
-                    weight = 0.0
-                elif mode != Mode.Classic:
-                    weight = (
-                        between
-                        if mode == Mode.MAP
-                        else 1.0 / (a + 1.0) - 1.0 / (b + 1.0)
-                    )
+                elif y <= 0.0 or labels[j] <= 0.0:
+                    weight = between
+                    if mode == Mode.MRR:
+                        weight -= 1.0 / (b + 1.0)
                 hi, lo = (i, j) if y > labels[j] else (j, i)
-                p = 1.0 / (1.0 + np.exp(s[hi] - s[lo]))
-                g[hi] -= weight * p
-                g[lo] += weight * p
-                h[hi] += weight * p * (1.0 - p)
-                h[lo] += weight * p * (1.0 - p)
+                inverse = 1.0 / (e[hi] + e[lo])
+                push = weight * (e[lo] * inverse)
+                curvature = push * (e[hi] * inverse)
+                g[hi] -= push
+                g[lo] += push
+                h[hi] += curvature
+                h[lo] += curvature
             if mode == Mode.ERR:
                 between -= passed * labels[j] / (b + 1.0)
                 passed *= 1.0 - labels[j]
@@ -186,4 +281,4 @@ def _add_pairs(
                 between += 1.0 / (b + 1.0)
         if mode == Mode.MRR and y > 0.0:
             return
-        reach *= decay if mode == Mode.Classic else 1.0 - y
+        reach *= 1.0 - y
