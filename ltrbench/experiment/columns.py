@@ -10,8 +10,18 @@ import json
 import re
 import shlex
 import unicodedata
-from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from collections import Counter
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+    Set,
+)
 from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -20,7 +30,7 @@ from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset, read_data
 from ltrbench.data.blocks import without_compression_ending
-from ltrbench.data.dataset import MISSING, cell_text
+from ltrbench.data.dataset import MISSING, NO_NAME, ROLE_OF_NAME, cell_text
 from ltrbench.data.features import CheckedFeatures
 from ltrbench.data.sources import FileSource, LetorFiles, TableFiles
 from ltrbench.data.tables import (
@@ -53,8 +63,8 @@ if TYPE_CHECKING:
 USUAL_NAMES = {
     "label": ("label", "relevance", "grade", "clicked", "click", "purchased"),
     "query": (
-        *("query_id", "qid", "session_id", "session", "search_id", "request_id"),
-        "query",
+        *("query_id", "qid", "search_id", "request_id"),
+        *("session_id", "session", "query"),  # a session may have several searches
     ),
     "document": (
         *("document_id", "docid", "doc_id", "document", "product_id", "item_id"),
@@ -81,10 +91,16 @@ _WRITTEN_DATE = re.compile(
     r"(\d{1,2}[./-]\d{1,2}[./-]\d{4}|\d{4}[./]\d{1,2}[./]\d{1,2}|\d{1,2}/\d{1,2}/\d\d)([ T].*)?"
 )
 """Dates in other forms than ISO 8601, whose days and months may be confused."""
-_FEWEST_SECONDS = 1e8
-"""Number from which dates written as numbers are seconds since 1970; below, they are as 20260131."""
+_DAY = 86_400  # seconds
+_NUMBERS = (Decimal, bool, int, float)
+"""Types of cells that are numbers in a column of any objects."""
 _GAP = 0.04
 """Part of the time that the table covers which lies between training and later queries."""
+_MOST_SPREAD = 0.05
+"""Part of the time that the table covers over which the rows of a query may extend, in the median, in a
+column that is taken for the time of queries; otherwise it is one of documents, such as a date of release."""
+_MOST_COPIES = 0.5
+"""Part of the rows that may repeat a document of their query in a column that is taken for the documents."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +114,10 @@ class DataPlan:
         roles: role -> column; the time is `split_by`.
         guessed: the roles that were guessed.
         categorical, encode, dates: features of these kinds.
+        features: all features, if the name of one is that of a role; otherwise empty.
         left_out: column that is no feature -> the reason.
+        unusable: those of them that can be no feature in any case.
+        times: columns named as times that are not those of queries; the queries are not split by them.
         missing: texts that are missing values, as `data.missing`; None: the usual ones.
         gap: time between training and later queries, as `data.gap`; None without times.
         dataset: the rows as they are read, with the features that are not left out.
@@ -112,7 +131,10 @@ class DataPlan:
     categorical: Sequence[str] = ()
     encode: Sequence[str] = ()
     dates: Sequence[str] = ()
+    features: Sequence[str] = ()
     left_out: Mapping[str, str] = field(default_factory=dict)
+    unusable: Set[str] = frozenset()
+    times: Sequence[str] = ()
     missing: Sequence[str] | None = None
     gap: str | float | None = None
     dataset: RankingDataset = field(repr=False)
@@ -124,8 +146,9 @@ class DataPlan:
             # JSON is YAML, and quotes every text.
             lines.append(f"{key}: {json.dumps(value)}")
             if key == "ignore":
-                reasons = self.left_out.items()
-                lines += [f"# {column}: {reason}" for column, reason in reasons]
+                for column, reason in self.left_out.items():
+                    comment = f"# {column}: {reason}"
+                    lines.append(" ".join(comment.split()))
         return "\n".join(lines) + "\n"
 
     def source(self, **changes: Any) -> FileSource:
@@ -146,6 +169,7 @@ class DataPlan:
             "categorical": list(self.categorical),
             "encode": list(self.encode),
             "dates": list(self.dates),
+            "features": list(self.features),
             "ignore": list(self.left_out),
         }
         if self.missing is not None:
@@ -182,13 +206,16 @@ def propose(
     for role in named:
         require_choice("a role of a column", role, (*USUAL_NAMES, TIME))
     if not is_table(path):
-        return _plan_of_letor(path, named, missing)
+        return _plan_of_letor(path, named, kept, missing)
     words = missing_words(missing)
     frame = read_frame(path, words)
-    roles = _roles(path, frame, named)
+    roles = _roles(path, frame, named, kept)
     features = [name for name in frame.columns if name not in {*roles.values()}]
     _check_kept(path, kept, features)
-    kinds = _Kinds(path, frame, features, kept=kept, missing=words)
+    kinds = _Kinds(
+        path, frame, features, query=roles["query"], kept=kept, missing=words
+    )
+    _check_left(path, kinds.left_out, features)
     options: dict[str, Any] = {
         **{role: column for role, column in roles.items() if role != TIME},
         "categorical": kinds.categorical,
@@ -197,20 +224,22 @@ def propose(
         "missing": missing,
         "sort_queries": True,
     }
+    if not kept.isdisjoint(ROLE_OF_NAME):
+        # Otherwise their names would give them roles.
+        options["features"] = _others(features, kinds.left_out)
     dataset = read_table(path, **options)
     left_out = kinds.left_out | _not_to_learn_from(dataset, kept)
-    categorical = [name for name in kinds.categorical if name not in left_out]
+    categorical = _others(kinds.categorical, left_out)
     encode: list[str] = []
     if not can_split_categories:
         many = _with_many(dataset, categorical, kept)
         left_out |= many
-        encode = [name for name in categorical if name not in many]
+        encode = _others(categorical, many)
         categorical = []
-    options["dates"] = [name for name in kinds.dates if name not in left_out]
-    if len(left_out) == len(features):
-        raise DataError(
-            f"{path}: no column is left as a feature ({_reasons(left_out)}). Keep one with --keep-feature."
-        )
+    options["dates"] = _others(kinds.dates, left_out)
+    if "features" in options:
+        options["features"] = _others(options["features"], left_out)
+    _check_left(path, left_out, features)
     dataset = _without(dataset, left_out)
     if encode:
         options["ignore"] = [*left_out, *_time_column(roles)]
@@ -224,15 +253,24 @@ def propose(
         guessed=frozenset(roles).difference(named),
         categorical=categorical,
         encode=encode,
+        features=options.get("features", ()),
         dates=options["dates"],
         left_out=left_out,
+        unusable=kinds.unusable,
+        times=[] if TIME in roles else _named_as_times(frame, features),
         missing=missing,
-        gap=_gap(path, frame, roles),
+        gap=_gap(path, roles, missing),
         dataset=dataset,
     )
 
 
-def _plan_of_letor(path: Path, named: Roles, missing: Sequence[str] | None) -> DataPlan:
+def _others(names: Iterable[str], left_out: Collection[str]) -> list[str]:
+    return [name for name in names if name not in left_out]
+
+
+def _plan_of_letor(
+    path: Path, named: Roles, kept: Set[str], missing: Sequence[str] | None
+) -> DataPlan:
     """Returns how LETOR text is read.
 
     Raises:
@@ -242,6 +280,11 @@ def _plan_of_letor(path: Path, named: Roles, missing: Sequence[str] | None) -> D
         raise DataError(
             f"{path} is no CSV or Parquet table, so that it has no columns to name; leave out "
             f"the {', '.join(named)}."
+        )
+    if kept:
+        raise DataError(
+            f"{path} is no CSV or Parquet table, and all its features are kept; leave out "
+            f"{', '.join(sorted(kept))}."
         )
     if missing is not None:
         raise DataError(
@@ -309,8 +352,17 @@ def _name_of(path: Path) -> str:
     return f"{name}_data" if is_taken else name
 
 
-def _reasons(left_out: Mapping[str, str]) -> str:
-    return "; ".join(f"{column}: {reason}" for column, reason in left_out.items())
+def _check_left(
+    path: Path, left_out: Mapping[str, str], features: Sequence[str]
+) -> None:
+    """Raises DataError if all features are left out."""
+    if len(left_out) < len(features):
+        return
+    reasons = [f"{column}: {reason}" for column, reason in left_out.items()]
+    why = ""
+    if reasons:
+        why = f" ({'; '.join(reasons)}). Keep one with --keep-feature"
+    raise DataError(f"{path}: no column is left as a feature{why}.")
 
 
 def _time_column(roles: Roles) -> list[str]:
@@ -320,13 +372,40 @@ def _time_column(roles: Roles) -> list[str]:
 # ---- Roles.
 
 
-def _roles(path: Path, frame: pd.DataFrame, named: Roles) -> dict[str, str]:
-    """Returns role -> column.
+def _roles(
+    path: Path, frame: pd.DataFrame, named: Roles, kept: Set[str]
+) -> dict[str, str]:
+    """Returns role -> column. Columns that are kept as features have no guessed role.
 
     Raises:
-        DataError: There is no column of a given name, or none that can be the label or the query.
+        DataError: There is no column of a given name, or it has two roles; or none can be the label or the
+            query.
     """
     columns = list(frame.columns)
+    _check_named(path, columns, named)
+    roles = dict(named)
+    for role in ("label", "query"):
+        free = _free(USUAL_NAMES[role], columns, roles, kept)
+        if role in roles:
+            continue
+        if not free:
+            raise DataError(
+                f"{path}: which column has the {role}? Name it, with --{role} of auto or with --read "
+                f"{role}=COLUMN; the columns are {', '.join(columns)}."
+            )
+        roles[role] = free[0]
+    queries = frame[roles["query"]]
+    names_of_role = {**USUAL_NAMES, TIME: _named_as_times(frame, columns)}
+    for role, is_fitting in _OF_ROLE.items():
+        free = _free(names_of_role[role], columns, roles, kept)
+        fitting = [name for name in free if is_fitting(frame[name], queries)]
+        if role not in roles and fitting:
+            roles[role] = fitting[0]
+    return roles
+
+
+def _check_named(path: Path, columns: Sequence[str], named: Roles) -> None:
+    """Raises DataError if there is no column of a given name, or if one has two roles."""
     for role, column in named.items():
         if column not in columns:
             option = "time" if role == TIME else role
@@ -334,31 +413,74 @@ def _roles(path: Path, frame: pd.DataFrame, named: Roles) -> dict[str, str]:
                 f"{path}: the table has no column '{column}' (the {option})"
                 f"{did_you_mean(column, columns)} Its columns are {', '.join(columns)}."
             )
-    roles = dict(named)
-    for role, names in USUAL_NAMES.items():
-        free = [
-            name for name in names if name in columns and name not in roles.values()
-        ]
-        if role not in roles and free:
-            roles[role] = free[0]
-    for role in ("label", "query"):
-        if role not in roles:
+    counts = Counter(named.values())
+    for column, number in counts.items():
+        if number > 1:
+            of_column = [role for role, name in named.items() if name == column]
             raise DataError(
-                f"{path}: which column has the {role}? Name it, with --{role} of auto or with --read "
-                f"{role}=COLUMN; the columns are {', '.join(columns)}."
+                f"{path}: the column '{column}' is named as {listed(of_column)}; name another column for one "
+                "of them."
             )
-    if TIME not in roles:
-        times = [name for name in columns if _is_time(frame, name, roles)]
-        if times:
-            roles[TIME] = times[0]
-    return roles
 
 
-def _is_time(frame: pd.DataFrame, name: str, roles: Roles) -> bool:
-    """Returns whether a column without a role has the times of queries, by its name and its cells."""
-    if name in roles.values() or not TIME_NAME.fullmatch(name):
-        return False
-    return _are_dates(frame[name])
+def _free(
+    names: Iterable[str], columns: Collection[str], roles: Roles, kept: Set[str]
+) -> list[str]:
+    """Returns the names of columns without a role that are not kept as features."""
+    taken = {*roles.values(), *kept}
+    return [name for name in names if name in columns and name not in taken]
+
+
+def _named_as_times(frame: pd.DataFrame, columns: Iterable[str]) -> list[str]:
+    """Returns the columns that have the name and the cells of times, nearly all of them present."""
+    names = [name for name in columns if TIME_NAME.fullmatch(name)]
+    return [name for name in names if _are_nearly_all_dates(frame[name])]
+
+
+def _are_nearly_all_dates(cells: pd.Series[Any]) -> bool:
+    share = cells.notna().mean()
+    return bool(share >= NEARLY_ALL) and _are_dates(cells)
+
+
+def _are_times_of_queries(cells: pd.Series[Any], queries: pd.Series[Any]) -> bool:
+    """Returns whether the rows of a query have about the same time."""
+    times, _ = times_of_cells(cells)
+    of_queries = times.groupby(queries)
+    spread = (of_queries.max() - of_queries.min()).median()
+    return bool(spread <= _MOST_SPREAD * (times.max() - times.min()))
+
+
+def _are_documents(cells: pd.Series[Any], queries: pd.Series[Any]) -> bool:
+    """Returns whether most rows have a document that their query has once."""
+    pairs = queries.astype(str) + "\n" + cells.astype(str)
+    share = pairs.duplicated().mean()
+    return bool(share <= _MOST_COPIES)
+
+
+def _are_weights(cells: pd.Series[Any], queries: pd.Series[Any]) -> bool:
+    """Returns whether each query has one weight, a positive number."""
+    numbers, are_numbers = numbers_of_cells(cells)
+    are_positive = numbers > 0
+    numbers_of_query = cells.groupby(queries).nunique()
+    return bool(
+        are_numbers.all() and are_positive.all() and numbers_of_query.max() == 1
+    )
+
+
+def _are_positions(cells: pd.Series[Any], queries: pd.Series[Any]) -> bool:
+    """Returns whether all rows have a whole number."""
+    numbers, are_numbers = numbers_of_cells(cells)
+    are_whole = numbers == np.floor(numbers)
+    return bool(are_numbers.all() and are_whole.all())
+
+
+_OF_ROLE: dict[str, Callable[[pd.Series[Any], pd.Series[Any]], bool]] = {
+    "document": _are_documents,
+    "weight": _are_weights,
+    "position": _are_positions,
+    TIME: _are_times_of_queries,
+}
+"""Role that a table may lack -> whether the cells of a column, and the queries of its rows, fit it."""
 
 
 def _are_dates(cells: pd.Series[Any], missing: Collection[str] = MISSING) -> bool:
@@ -368,31 +490,25 @@ def _are_dates(cells: pd.Series[Any], missing: Collection[str] = MISSING) -> boo
     return bool(valid.all()) and bool(cells.notna().any())
 
 
-def _gap(path: Path, frame: pd.DataFrame, roles: Roles) -> str | float | None:
+def _gap(path: Path, roles: Roles, missing: Sequence[str] | None) -> str | None:
     """Returns a part of the time that the table covers, in whole days between dates.
 
     Raises:
-        DataError: A cell is neither a number nor a date.
+        DataError: A row has no time by which its query can be split.
     """
     if TIME not in roles:
         return None
-    cells = frame[roles[TIME]]
-    numbers, are_numbers = numbers_of_cells(cells)
-    are_dates = _are_dates(cells)
-    if are_numbers.all():
-        latest = np.nanmax(numbers)
-        if not are_dates or latest >= _FEWEST_SECONDS:
-            return float(_GAP * (latest - np.nanmin(numbers)))
-    if not are_dates:
-        check_times(path, roles)
-    times, _ = times_of_cells(cells)
-    days = (times.max() - times.min()).days
-    return f"{round(_GAP * days)}d" if _GAP * days >= 1 else None
-
-
-def check_times(path: Path, roles: Roles) -> None:
-    """Raises DataError if a row has no time by which its query can be split."""
-    read_split_columns(path, query=roles["query"], split_by=roles[TIME])
+    read = read_split_columns(
+        path, missing=missing, query=roles["query"], split_by=roles[TIME]
+    )
+    times = read["times"].values()
+    gap = _GAP * (max(times) - min(times))
+    if isinstance(gap, float):
+        return np.format_float_positional(gap, trim="-")
+    if gap.days < 1:
+        return None
+    days = gap.total_seconds() / _DAY
+    return f"{round(days)}d"
 
 
 # ---- Kinds of features, and what no model should learn from.
@@ -404,7 +520,8 @@ class _Kinds:
     Attributes:
         categorical: columns of texts that are categories.
         dates: columns of dates.
-        left_out: column that can be no feature -> the reason.
+        left_out: column that is no feature -> the reason.
+        unusable: those of them that can be no feature in any case.
     """
 
     def __init__(
@@ -413,46 +530,91 @@ class _Kinds:
         frame: pd.DataFrame,
         columns: Sequence[str],
         *,
+        query: str,
         kept: Set[str],
         missing: Collection[str],
     ) -> None:
         self._path = path
+        self._queries = frame[query]
         self._missing = missing
         self.categorical: list[str] = []
         self.dates: list[str] = []
         self.left_out: dict[str, str] = {}
+        self.unusable: set[str] = set()
         for name in columns:
             self._add(name, frame[name], name in kept)
 
     def _add(self, name: str, cells: pd.Series[Any], is_kept: bool) -> None:
+        if NO_NAME.fullmatch(name):
+            self._refuse(name, "it is probably an index that pandas wrote")
+            return
+        role = ROLE_OF_NAME.get(name)
+        if role is not None and not is_kept:
+            is_another = role in ("label", "query")
+            has = "another column is it" if is_another else "its cells do not fit"
+            self.left_out[name] = f"it has the name of the {role}, but {has}"
+            return
         if str(cells.dtype) == "category":
-            self.categorical.append(name)
-            return
-        if cells.dtype.kind in "biuf":
-            return
-        if cells.dtype.kind == "M" or _are_dates(cells, self._missing):
-            self.dates.append(name)
-            return
-        if _are_numbers_but_missing(cells, self._missing):
-            return
-        mistake = "" if is_kept else _mistake(self._path, cells)
-        if mistake:
-            self.left_out[name] = mistake
-            return
+            cells = cells.astype(object)
+        if cells.dtype.kind not in "biuf":
+            self._add_objects(name, cells, is_kept)
+
+    def _add_objects(self, name: str, cells: pd.Series[Any], is_kept: bool) -> None:
+        """Adds a column whose cells have no type of numbers."""
         known = cells.dropna()
         first = known.head(_LOOKED_AT)
-        if not all(isinstance(cell, str | bool) for cell in first):
-            self.left_out[name] = "its cells are neither numbers nor texts"
+        if known.empty:
+            self._refuse(name, "it is empty")
+        elif all(isinstance(cell, _NUMBERS) for cell in first):
             return
+        elif self._has_dates(name, cells, known):
+            self.dates.append(name)
+        elif not _are_numbers_but_missing(cells, self._missing):
+            mistake = "" if is_kept else _mistake(self._path, cells, self._missing)
+            if mistake:
+                self.left_out[name] = mistake
+            elif all(isinstance(cell, str | bool) for cell in first):
+                self._add_texts(name, known, is_kept)
+            else:
+                self._refuse(name, "its cells are neither numbers nor texts")
+
+    def _has_dates(
+        self, name: str, cells: pd.Series[Any], known: pd.Series[Any]
+    ) -> bool:
+        if cells.dtype.kind == "M":
+            return True
+        return _are_dates(cells, self._missing) and not _are_other_digits(name, known)
+
+    def _add_texts(self, name: str, known: pd.Series[Any], is_kept: bool) -> None:
+        """Adds categories, unless there are too many."""
         num_texts = known.nunique()
-        if num_texts == 0:
-            self.left_out[name] = "it is empty"
+        num_rows = len(known)
+        rows = "rows"
+        of_queries = known.groupby(self._queries[known.index])
+        if of_queries.nunique().max() == 1:
+            num_rows = of_queries.ngroups
+            rows = "queries"
+        if is_kept or num_texts * _ROWS_OF_CATEGORY <= num_rows:
+            self.categorical.append(name)
             return
-        if num_texts * _ROWS_OF_CATEGORY > len(known) and not is_kept:
-            rows = f"{num_texts:,} different texts in {len(known):,} rows"
-            self.left_out[name] = f"it has {rows}, too many for categories"
-            return
-        self.categorical.append(name)
+        number = f"{num_texts:,} different texts in {num_rows:,} {rows}"
+        self.left_out[name] = f"it has {number}, too many for categories"
+        _, are_numbers = numbers_of_cells(known)
+        if are_numbers.all():
+            self.left_out[name] += "; all are numbers: store them as such"
+
+    def _refuse(self, name: str, reason: str) -> None:
+        self.left_out[name] = reason
+        self.unusable.add(name)
+
+
+def _are_other_digits(name: str, known: pd.Series[Any]) -> bool:
+    """Returns whether texts that could be dates are digits alone, such as barcodes or postal codes."""
+    digits = known.astype(str).str.strip()
+    are_digits = digits.str.fullmatch(r"\d+").all()
+    if not are_digits or TIME_NAME.fullmatch(name):
+        return False
+    return not digits.str.fullmatch(r"(19|20)\d{6}").all()
 
 
 def _are_numbers_but_missing(cells: pd.Series[Any], missing: Collection[str]) -> bool:
@@ -468,22 +630,23 @@ def _are_numbers_but_missing(cells: pd.Series[Any], missing: Collection[str]) ->
     return bool(are_read.all())
 
 
-def _mistake(path: Path, cells: pd.Series[Any]) -> str:
+def _mistake(path: Path, cells: pd.Series[Any], missing: Collection[str]) -> str:
     """Returns the first cell that is no number or date, if nearly all others are; empty if they are not."""
     known = cells[cells.notna()]
-    numbers, are_read = numbers_of_cells(known)
+    numbers, are_read = numbers_of_cells(known, missing)
     if _has_few_others(~np.isnan(numbers), are_read):
         row = known.index[int(are_read.argmin())]
         cell = str(cells[row])
         option = shlex.quote(cell)
-        texts = json.dumps([cell], ensure_ascii=False)
+        words = [*sorted({*missing} - {""}), cell]
+        texts = json.dumps(words, ensure_ascii=False)
         reading = shlex.quote(f"missing={texts}")
         return (
             f"{_place(path, cells, row)}, but nearly all other cells are numbers. If it is a missing value, "
             f"leave such cells empty or name it, with --missing {option} of auto or --read {reading} of "
             "inspect; otherwise correct it, or keep the column as categories"
         )
-    times, are_read = times_of_cells(known)
+    times, are_read = times_of_cells(known, missing)
     are_written = known.astype(str).str.strip().str.fullmatch(_WRITTEN_DATE)
     if _has_few_others((times.notna() | are_written).to_numpy(np.bool_), are_read):
         row = known.index[int(are_read.argmin())]
@@ -551,7 +714,15 @@ def about_data(plan: DataPlan) -> Iterator[str]:
         f"{dataset.num_features} features."
     )
     if plan.roles:
-        yield f"{_roles_in_words(plan)}. Name the column of a role to correct a guess."
+        yield (
+            f"{_roles_in_words(plan)}. Name the column of a role to correct a guess; --keep-feature COLUMN "
+            "makes it a feature."
+        )
+    if plan.times:
+        yield (
+            f"Queries are split at random: {listed(plan.times)} differs among the rows of a query. To split "
+            f"by it nevertheless: --time {plan.times[0]} of auto, or --read {TIME}={plan.times[0]}."
+        )
     if not plan.is_table:
         # Features of LETOR text cannot be left out by name.
         yield from feature_warnings(dataset, CELLS_OF_INSPECTION)
@@ -572,4 +743,7 @@ def _roles_in_words(plan: DataPlan) -> str:
 def about_columns(plan: DataPlan) -> Iterator[str]:
     """Yields a sentence about each column that is left out."""
     for column, reason in plan.left_out.items():
-        yield f"The column {column} is left out: {reason}. --keep-feature {column} takes it back."
+        sentence = f"The column {column or 'without a name'} is left out: {reason}."
+        if column not in plan.unusable:
+            sentence += f" --keep-feature {column} takes it back."
+        yield sentence

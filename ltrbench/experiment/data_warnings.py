@@ -190,6 +190,13 @@ def _of_features(sample: _Sample) -> Iterator[Suspicion]:
         sentence = f"{sample.telling_in_words(telling)} {leave_out}"
         reason = "all documents with another than its usual value have one label"
         yield Suspicion(sample.named(telling), reason, sentence)
+    functions |= telling
+    telling = sample.tell_all_labels() & ~functions
+    if telling.any():
+        subject = sample.subject(telling, "tells", "tell")
+        sentence = f"{subject} the label of every document. {leave_out}"
+        reason = "each of its values has one label"
+        yield Suspicion(sample.named(telling), reason, sentence)
     leaks = sample.ndcg_of_leaks(~(functions | telling))
     if leaks:
         alone = np.isin(np.arange(len(sample.names)), [*leaks])
@@ -270,6 +277,28 @@ class _Sample:
         is_rare = (labels == lowest).mean(axis=0) < 0.5
         enough = is_rest.sum(axis=0) >= _FEWEST_ROWS
         return np.asarray(enough & (lowest == highest) & is_rare)
+
+    def tell_all_labels(self) -> NDArray[np.bool_]:
+        """Returns (F,), whether the documents of each of a few values have one label."""
+        found = np.zeros(len(self.names), dtype=np.bool_)
+        _, counts = np.unique(self._data.labels, return_counts=True)
+        num_others = counts.sum() - counts.max()
+        if len(counts) > _MOST_LABELS or num_others < _FEWEST_ROWS:
+            return found
+        following = self._sorted[1:]
+        is_same = _equal(self._sorted[:-1], following)
+        num_values = len(self._sorted) - np.count_nonzero(is_same, axis=0)
+        most = min(_MOST_LABELS, len(self._sorted) // _FEWEST_ROWS)
+        for column in np.flatnonzero(num_values <= most).tolist():
+            found[column] = num_values[column] == self._num_pairs(column)
+        return found
+
+    def _num_pairs(self, column: int) -> int:
+        """Returns the number of different pairs of a value of the feature and a label."""
+        cells = self._features[:, column]
+        _, value = np.unique(cells, return_inverse=True)
+        pairs = np.stack([value, self._data.labels])
+        return len(np.unique(pairs.T, axis=0))
 
     def telling_in_words(self, which: NDArray[np.bool_]) -> str:
         """Returns the sentence on features of `tell_one_label`."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -185,7 +186,7 @@ def test_a_plan_has_the_data_set_that_its_yaml_reads(
     [
         ("2026-01-{:02}", "01/02/2026", 6, ["t.csv:8 ", "'01/02/2026'", "ISO 8601"]),
         ("{:02}/03/2026", "28/03/2026", 0, ["t.csv:2 ", "'28/03/2026'", "ISO 8601"]),
-        ("{}", "-", 6, ["t.csv:8 ", "'-'", "--missing - ", """'missing=["-"]'"""]),
+        ("{}", "-", 6, ["t.csv:8 ", "'-'", "--missing - ", '"null", "-"]']),
         (
             "{}",
             "non spécifié",
@@ -194,7 +195,7 @@ def test_a_plan_has_the_data_set_that_its_yaml_reads(
                 "t.csv:8 ",
                 "'non spécifié'",
                 "--missing 'non spécifié' ",
-                """'missing=["non spécifié"]'""",
+                '"null", "non spécifié"]',
             ],
         ),
     ],
@@ -239,7 +240,7 @@ def test_a_text_that_is_named_as_missing_leaves_a_column_its_numbers_or_dates(
     [
         ([f"2026-01-{day:02}" for day in range(1, 31)] * 2, "1d"),
         ([20260101 + day for day in range(30)] * 2, "1d"),
-        ([1767225600 + 100 * number for number in range(60)], 0.04 * 5900),
+        ([1767225600 + 100 * number for number in range(60)], "236"),
     ],
 )
 def test_the_gap_of_a_plan_has_the_units_of_its_times(
@@ -252,3 +253,89 @@ def test_the_gap_of_a_plan_has_the_units_of_its_times(
     assert plan.roles["split_by"] == "time"
     assert plan.gap == gap
     assert plan.source().load().test.num_queries > 0
+
+
+@dataclass(frozen=True)
+class Guess:
+    """A table of 60 queries with ten documents each, and what is guessed of its columns.
+
+    Attributes:
+        columns: its columns beside query_id, label and bm25.
+        kept: features that stay.
+        roles: roles beside or instead of those of query_id and label.
+        left_out: columns that are no features.
+        categorical, dates: features of these kinds.
+    """
+
+    columns: dict[str, Any]
+    kept: tuple[str, ...] = ()
+    roles: dict[str, str] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
+    categorical: tuple[str, ...] = ()
+    dates: tuple[str, ...] = ()
+
+
+ROW = np.arange(600)
+QUERY = ROW // 10
+LABELS = np.random.default_rng(1).integers(0, 2, 600)
+HOURS = pd.Series(pd.Timestamp("2026-01-01") + pd.to_timedelta(QUERY, unit="h"))
+DAYS = pd.Series(pd.Timestamp("2020-01-01") + pd.to_timedelta(ROW * 7 % 400, unit="D"))
+TEXTS = pd.Series(ROW).astype(str)
+GUESSES = {
+    "the times of clicks": Guess(
+        {"clicked_at": HOURS.where(LABELS == 1), "timestamp": HOURS},
+        roles={"split_by": "timestamp"},
+        left_out=("clicked_at",),
+    ),
+    "dates of documents": Guess({"release_date": DAYS}, dates=("release_date",)),
+    "weights of documents": Guess({"weight": ROW / 7}, left_out=("weight",)),
+    "weights that are kept": Guess({"weight": ROW / 7}, kept=("weight",)),
+    "weights of queries": Guess({"weight": 1 + QUERY}, roles={"weight": "weight"}),
+    "a missing position": Guess(
+        {"position": np.where(ROW == 3, np.nan, ROW % 10)}, left_out=("position",)
+    ),
+    "kinds of products": Guess(
+        {"product": np.array(["bag", "shoe"])[ROW % 2]}, categorical=("product",)
+    ),
+    "values of one label each": Guess(
+        {"event": np.where(LABELS, "click", np.array(["hover", "seen"])[ROW % 2])},
+        left_out=("event",),
+    ),
+    "sessions with searches": Guess(
+        {"query_id": None, "session_id": QUERY // 3, "search_id": QUERY},
+        roles={"query": "search_id"},
+        left_out=("session_id",),
+    ),
+    "decimals and truth values": Guess(
+        {
+            "price": [Decimal(f"{row}.5") for row in (ROW % 70).tolist()],
+            "is_new": pd.Series(ROW % 3 == 0).where(ROW != 3, None),
+        }
+    ),
+    "digits that are no dates": Guess(
+        {"barcode": "4006381" + TEXTS.str.zfill(6)}, left_out=("barcode",)
+    ),
+    "texts of queries, and an index": Guess(
+        {"title": "words " + pd.Series(QUERY).astype(str), "": ROW},
+        left_out=("title", ""),
+    ),
+}
+
+
+@pytest.mark.parametrize("guess", GUESSES.values(), ids=list(GUESSES))
+def test_roles_and_kinds_follow_from_names_and_cells(
+    guess: Guess, tmp_path: Path
+) -> None:
+    usual = {"query_id": QUERY, "label": LABELS, "bm25": np.sin(ROW)}
+    table = pd.DataFrame({**usual, **guess.columns}).dropna(axis=1, how="all")
+    path = tmp_path / "t.parquet"
+    table.to_parquet(path, index=False)
+    plan = propose(path, {}, kept={*guess.kept})
+    roles = {"query": "query_id", "label": "label", **guess.roles}
+    assert plan.roles == roles
+    assert {*plan.left_out} == {*guess.left_out}
+    assert {*plan.categorical} == {*guess.categorical}
+    assert {*plan.dates} == {*guess.dates}
+    train = plan.source().load().train
+    no_features = {*roles.values(), *guess.left_out}
+    assert {*train.feature_names} == {*table.columns} - no_features
