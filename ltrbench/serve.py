@@ -150,7 +150,10 @@ def answer(model: LoadedModel, reader: RequestReader, body: bytes) -> bytes:
     request = reader.read(body)
     scores: NDArray[np.floating[Any]] = np.empty(0)
     if request.ids:
-        scores = model.ranker.predict(request.features)
+        try:
+            scores = model.ranker.predict(request.features)
+        except DataError as error:  # such as a missing value
+            raise _refusal("documents", f"cannot be scored: {error}") from error
     # A stable sort, so that documents with equal scores stay in the order of the request.
     order = np.argsort(-scores, kind="stable").tolist()
     values = scores.tolist()

@@ -134,11 +134,11 @@ def monitor(
     scores = []
     for (model, _), read in zip(models, features, strict=True):
         scores.append(model.predict_lists(read, new.query_start))
-    of_train = as_array(train.features)
+    of_train = _as_read(ranker, train)
     known.extend(_of_rare_leaves(ranker, of_train, features[0], after))
     known.extend(_of_overlap(new, scores, after))
-    if new.labels.any():
-        quality = _quality(new, scores[0], metric, after)
+    quality = _quality(new, scores[0], metric, after)
+    if new.labels.any() and quality is not None:
         known.extend(_of_quality(metric, quality, test, seed + 2))
     _require_values(limits, known)
     return _measures_of(known, limits)
@@ -211,6 +211,9 @@ def _of_quality(
         return
     sample = Sample(test.judgments.query_start, seed)
     on_test = _quality(test.judgments, test.scores, metric, sample)
+    if on_test is None:
+        yield _Known(metric, "model", quality)
+        return
     yield _Known(metric, "model", quality, on_test.value)
     noise = on_test.noise - quality.noise
     fall = Estimate(on_test.value - quality.value, noise, least=-np.inf)
@@ -223,7 +226,8 @@ def _require_values(limits: Mapping[str, float], known: Sequence[_Known]) -> Non
         raise ConfigError(
             f"the threshold {limits[name]:g} of {name} has no value to check: unseen needs features with "
             "categories, rare a model with trees, overlap a second model (--against) and queries of more "
-            f"than {FIRST} documents, fall labels and a run with test scores. Remove the threshold."
+            f"than {FIRST} documents, fall labels for which the metric is defined, and a run with test "
+            "scores. Remove the threshold."
         )
 
 
@@ -269,8 +273,11 @@ def _is_first(data: Judgments, scores: Scores) -> NDArray[np.bool_]:
 
 def _quality(
     judgments: Judgments, scores: Scores, metric: str, sample: Sample
-) -> Estimate:
+) -> Estimate | None:
+    """Returns the mean of the metric; None if it is defined for no query."""
     values = evaluate(judgments, scores, [metric]).per_query[metric]
+    if np.isnan(values).all():
+        return None
     return sample.mean(values, judgments.query_weights)
 
 

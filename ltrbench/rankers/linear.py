@@ -506,7 +506,7 @@ class LinearRanker(Ranker):
             knots = model.knots[feature]
             values = _scaled(given[:, feature], knots, self.scaling)
             is_missing = np.isnan(values)
-            if self.missing == "refuse" and is_missing.any():
+            if self.refuses_missing and is_missing.any():
                 raise DataError(
                     f"feature {self.feature_names[feature]} has {int(is_missing.sum())} missing values, but "
                     "missing is refuse. Fill them, or train with model.missing=impute."
@@ -514,6 +514,10 @@ class LinearRanker(Ranker):
             of_values = model.weights[feature] * values
             scores += np.where(is_missing, model.missing[feature], of_values)
         return scores
+
+    @property
+    def refuses_missing(self) -> bool:
+        return self.missing == "refuse"
 
     @property
     def weights(self) -> NDArray[np.float64]:

@@ -198,6 +198,8 @@ def make_probes(
     features = features_read(model.scorer)
     most_special = most_rows - len(rows)
     rows += _rows_of_special_values(features, with_sets, bases, most_special, rng)
+    if model.refuses_missing:
+        rows = [row for row in rows if row.kind != MISSING_VALUES]
     return _probe_rows(rows, model.num_features, len(splits), num_tested)
 
 

@@ -129,19 +129,26 @@ def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
         ) from error
 
 
-def read_shipped(folder: Path, name: str) -> dict[str, Any]:
-    """Reads certificate.json or check_rows.json of a shipped model.
+def read_shipped(folder: Path, name: str, key: str) -> Any:
+    """Reads an entry of certificate.json or check_rows.json of a shipped model.
 
     Raises:
-        ResultError: The folder has no such file, or it is not JSON.
+        ResultError: The folder has no such file, or the file no such entry; or the model was refused.
     """
     path = folder / name
+    certificate = folder / CERTIFICATE_FILE
+    if not path.exists() and certificate.exists():
+        raise ResultError(
+            f"{folder} has no {name}: its model was refused, and {CERTIFICATE_FILE} has the reason."
+        )
     if not path.exists():
         raise ResultError(
             f"{folder} is not the folder of a shipped model: it has no {name}. {_REMEDY}."
         )
-    content: dict[str, Any] = read_json(path, _REMEDY)
-    return content
+    content = read_json(path, _REMEDY)
+    if not isinstance(content, dict) or key not in content:
+        raise ResultError(f"{path} has no entry '{key}'. {_REMEDY}.")
+    return content[key]
 
 
 # ---- The shipped model of a finished run.
@@ -173,6 +180,7 @@ def shipped_model(run: Run, ranker: Ranker) -> ShippedModel:
         categories=ranker.categories,
         dates=ranker.dates,
         encoded=ranker.encoded,
+        refuses_missing=isinstance(ranker, LinearRanker) and ranker.refuses_missing,
     )
 
 
@@ -222,13 +230,7 @@ def readme(
     yield f"## Upload\n\nRun this in the folder; it is also in `{UPLOAD_FILE}`."
     yield f"```\n{export.request.rstrip()}\n```"
     yield "\n".join(f"- {note}" for note in export.notes)
-    plus = ""
-    if certificate.offset:
-        plus = f" plus {certificate.offset!r}"
-    reordered = ""
-    if certificate.comparison:
-        reordered = certificate.comparison.describe_reordered()
-    yield f"## Scores\n\nScores are those of the original model{plus}, but for rounding{reordered}."
+    yield f"## Scores\n\n{_scores_in_words(certificate)}"
     if certificate.rounded is not None:
         yield certificate.rounding_of_features()
     if certificate.limits:
@@ -236,7 +238,8 @@ def readme(
         yield "\n".join(
             f"- {kind}: {limit.sentence}" for kind, limit in certificate.limits.items()
         )
-    yield f"Verified against: {target.verified_against}."
+    if certificate.engine is not None:
+        yield f"Verified against: {target.verified_against}."
     yield from _check(requests, model.is_listwise)
     yield from _features_in_words(model)
 
@@ -314,10 +317,27 @@ def _check(requests: CheckRequests | None, is_listwise: bool) -> Iterator[str]:
         )
 
 
+def _scores_in_words(certificate: Certificate) -> str:
+    """Returns how the scores of the shipped model differ from those of the original one."""
+    plus = ""
+    if certificate.offset:
+        plus = f" plus {certificate.offset!r}"
+    comparison = certificate.comparison
+    if comparison is None:
+        return f"Scores should be those of the original model{plus}; they were not compared."
+    reordered = comparison.describe_reordered()
+    num_changed = len(comparison.changed_queries)
+    if num_changed:
+        changed = f"{num_changed} of {comparison.queries} rankings have changed"
+        largest = f"by up to {comparison.largest_difference:.3g}"
+        return f"Scores differ from those of the original model{plus} {largest}: {changed}{reordered}."
+    return f"Scores are those of the original model{plus}, but for rounding{reordered}."
+
+
 def _verdict(certificate: Certificate) -> str:
     comparison = certificate.comparison
     if comparison is None or certificate.engine is None:
-        return "It was not verified: there is no evaluator of this engine in Python."
+        return "It was not verified: no evaluator of this engine is available here."
     how = "a simulator of " if certificate.engine.is_simulated else ""
     tested = ""
     if certificate.num_splits > 0:

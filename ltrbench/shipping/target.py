@@ -69,6 +69,7 @@ class ShippedModel:
         categories: categorical feature -> its categories, in the order of their codes.
         dates: feature of dates -> the day from which its days are counted.
         encoded: one-hot encoded column -> its categories, each of which is a feature.
+        refuses_missing: whether the model has no scores for documents with missing values.
     """
 
     name: str
@@ -78,6 +79,7 @@ class ShippedModel:
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     dates: Mapping[str, str] = field(default_factory=dict)
     encoded: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    refuses_missing: bool = False
 
     @property
     def num_features(self) -> int:
@@ -506,7 +508,8 @@ class Target(ABC):
                 answers = _scores_of_hits(answers, self.hits)
         if not isinstance(answers, dict):
             raise ValueError("expected an object with a score for each document id")
-        if not all(isinstance(value, int | float) for value in answers.values()):
+        kinds = {type(value) for value in answers.values()}
+        if not kinds <= {int, float}:
             raise ValueError("expected an object with a score for each document id")
         return {str(name): float(value) for name, value in answers.items()}
 

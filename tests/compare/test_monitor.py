@@ -18,6 +18,7 @@ from shop_log import shop_log
 
 from ltrbench.compare.monitor import monitor
 from ltrbench.data import RankingDataset
+from ltrbench.errors import ConfigError
 from ltrbench.rankers.random import RandomRanker
 from ltrbench.rankers.single_feature import SingleFeatureRanker
 from ltrbench.statistics.drift import (
@@ -99,6 +100,18 @@ def test_the_overlap_is_of_queries_with_more_than_ten_documents() -> None:
             shares.append(len(np.intersect1d(first, second)) / 10)
     measures = {item.name: item.value for item in monitor(data, models, {})}
     assert measures["overlap"] == pytest.approx(np.mean(shares))
+
+
+def test_a_metric_that_no_query_has_is_no_measure() -> None:
+    data = RankingDataset(
+        features=np.arange(60, dtype=np.float32)[:, None] % 7,
+        labels=np.full(60, 0.5),
+        query_start=np.arange(0, 61, 3),
+    )
+    models = [(RandomRanker().fit(data), data)]
+    assert "map" not in {item.name for item in monitor(data, models, {}, "map")}
+    with pytest.raises(ConfigError, match=naming("fall", "metric")):
+        monitor(data, models, {"fall": 0.1}, "map")
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ import contextlib
 import json
 import re
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from messages import naming
-from served_runs import NAMES, small_model
+from served_runs import NAMES, finished_run, small_model
 
+from ltrbench.rankers.linear import LinearRanker
+from ltrbench.runs import load
 from ltrbench.serve import RefusedRequestError, RequestReader, ranking_app
 
 
@@ -57,6 +60,16 @@ def rank(app: Any, request: Any) -> Any:
     status, _, answer = call(app, "POST", "/rank", [json.dumps(request).encode()])
     assert status == 200, answer
     return answer
+
+
+def test_a_list_that_the_model_refuses_is_refused(tmp_path: Path) -> None:
+    ranker = LinearRanker(missing="refuse")
+    app = ranking_app(load(finished_run(tmp_path / "run", ranker).path))
+    documents = [{"id": "a", "features": [None, 1, 2, 3]}]
+    body = json.dumps({"query": "q", "documents": documents}).encode()
+    status, _, answer = call(app, "POST", "/rank", [body])
+    assert status == 422
+    assert re.search(naming(NAMES[0], "missing"), str(answer))
 
 
 @pytest.mark.hypothesis

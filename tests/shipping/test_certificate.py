@@ -296,3 +296,6 @@ def test_a_linear_model_is_tested_at_special_values() -> None:
     probes = make_probes(model, random_documents(0).features)
     assert set(probes.kinds.tolist()) == set(SPECIAL)
     assert set(probes.changed.tolist()) == {1}
+    refusing = replace(model, refuses_missing=True)
+    probes = make_probes(refusing, random_documents(0).features)
+    assert set(probes.kinds.tolist()) == set(SPECIAL) - {MISSING_VALUES}

@@ -146,6 +146,8 @@ def final_verb(
     for file in files:
         if not file.exists():
             raise DataError(f"--data {file} does not exist. Check the path.")
+    # The data are read in the folder of the run.
+    files = tuple(file.absolute() for file in files)
     folder = folders[0] / "final" if output is None else output
     if holds_runs(folder):
         raise ConfigError(
@@ -164,7 +166,8 @@ def final_verb(
         "--ranker": ranker,
         "--data": files,
     }
-    command = ["final", *map(str, folders), *options_as_words(options)]
+    command = ["final", *(str(each.absolute()) for each in folders)]
+    command += options_as_words(options)
     if scale_trees:
         command.append("--scale-trees")
     # Reads the data, before the folder is made.
@@ -211,8 +214,9 @@ def _final_experiment(
     from ltrbench.rankers.importance import ImportanceSettings
     from ltrbench.runs.spec import RunSpec
 
-    # The experiment reads them again from memory.
-    splits = _final_splits(files, fit.run)
+    # The experiment reads the same source again, from memory.
+    source = _final_source(files, fit.run)
+    splits = _splits_of(source, fit.run)
     result = fit.run.result
     fitted = unfitted(fit.run, ranker)
     if fit.num_trees is not None:
@@ -225,7 +229,7 @@ def _final_experiment(
     return Experiment(
         model=result.model,
         ranker=fitted,
-        source=_final_source(files, fit.run),
+        source=source,
         metrics=(fit.origin.metric,),
         params=result.params,
         importance=ImportanceSettings(),
@@ -252,17 +256,18 @@ def _final_source(files: Sequence[Path], run: Run) -> DataSource:
     return source_of(run).with_all_queries()
 
 
-def _final_splits(files: Sequence[Path], run: Run) -> Splits:
-    """Returns the data of the final model."""
+def _splits_of(source: DataSource, run: Run) -> Splits:
+    """Returns the data of the final model; their paths begin in the folder where the run was started."""
     from ltrbench.experiment.loading import load_once
 
     with in_its_folder(run):
-        return load_once(_final_source(files, run))[0]
+        return load_once(source)[0]
 
 
 def _num_queries(files: Sequence[Path], run: Run) -> int:
     """Returns the number of all labelled queries of the data of the final model."""
-    return _final_splits(files, run).whole().train.num_queries
+    splits = _splits_of(_final_source(files, run), run)
+    return splits.whole().train.num_queries
 
 
 def _refuse_changed(runs: Sequence[Run]) -> None:
@@ -483,7 +488,7 @@ def _summary(certificate: Certificate, output: Path) -> list[str]:
     if comparison is None or engine is None:
         return [
             wrapped(
-                f"{output}: not verified, because there is no evaluator of this engine in Python."
+                f"{output}: not verified, because no evaluator of this engine is available here."
             )
         ]
     how = "the simulator of " if engine.is_simulated else ""
@@ -517,8 +522,8 @@ def _check(folder: Path, answers: Path, tolerance: int) -> int:
     from ltrbench.shipping.target import build_target
     from ltrbench.statistics.checks import HOLDS, worst
 
-    rows = read_shipped(folder, CHECK_FILE)["rows"]
-    about = read_shipped(folder, CERTIFICATE_FILE)["target"]
+    about = read_shipped(folder, CERTIFICATE_FILE, "target")
+    rows = read_shipped(folder, CHECK_FILE, "rows")
     target = build_target(about["name"], about["options"])
     try:
         scores = target.answered_scores(target.read_answers(answers))
@@ -691,6 +696,8 @@ def monitor_verb(
     """
     from ltrbench.compare.monitor import as_chapter, monitor
 
+    if output is not None and output.exists() and not output.is_dir():
+        raise ConfigError(f"--output {output} is a file; name a folder.")
     runs = [read_run(run)]
     if against is not None:
         runs.append(read_run(against))
@@ -758,9 +765,10 @@ def _write_chapter(
     """Writes monitor.html and monitor.json."""
     from ltrbench.compare.report import as_page
 
-    folder.mkdir(parents=True, exist_ok=True)
-    write_output(as_page([], [chapter], title), folder / "monitor.html")
+    page = as_page([], [chapter], title)
     text = json.dumps(record, indent=2, allow_nan=False)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_output(page, folder / "monitor.html")
     write_output(f"{text}\n", folder / "monitor.json")
 
 

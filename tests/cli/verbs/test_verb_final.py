@@ -164,18 +164,22 @@ def test_encoded_columns_keep_their_categories_on_other_data(tmp_path: Path) -> 
     shop.to_csv(tmp_path / "shop.csv", index=False)
     devices = sorted(shop.device.unique())
     newer = shop.assign(device=shop.device.replace(devices[0], "watch"))
-    newer.to_csv(tmp_path / "newer.csv", index=False)
     data = ["data=table", "data.train=shop.csv", "data.encode=[device]"]
     options = ["importance=none", "tracking=none", "hydra.run.dir=chosen"]
     run("model=linear", *data, *options, folder=tmp_path)
-    words = ["final", "chosen", "--data", "newer.csv"]
-    said = run(*words, folder=tmp_path).stderr
+    # Relative paths of --data begin in the folder of the command, not in that of the run.
+    shop.head(4).to_csv(tmp_path / "newer.csv", index=False)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    newer.to_csv(elsewhere / "newer.csv", index=False)
+    words = ["final", "../chosen", "--data", "newer.csv", "--scale-trees"]
+    said = run(*words, folder=elsewhere).stderr
     assert re.search(naming("newer.csv", "device", "'watch'", 0), said)
     results = [read_run(tmp_path / name).result for name in ("chosen", "chosen/final")]
     names = ["text_match", *(f"device={device}" for device in devices), "stock"]
     assert [result.feature_names for result in results] == [names, names]
     # The data of the final run are loaded again.
-    run("monitor", "chosen/final", "newer.csv", folder=tmp_path)
+    run("monitor", "chosen/final", "elsewhere/newer.csv", folder=tmp_path)
 
 
 @pytest.mark.slow
