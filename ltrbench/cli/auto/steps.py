@@ -142,8 +142,9 @@ class Auto:
 
     def __init__(self, order: Order, minutes: float) -> None:
         require("--minutes", minutes, above=0)
-        order.check_paths()
         self.order = order
+        self._check_order()
+        order.check_paths()
         self.journal = Journal.of(order)
         self.clock = Clock(60 * minutes, self.journal.seconds)
         self._settings: TriedSettings = {}
@@ -163,7 +164,6 @@ class Auto:
             finish: end the search with what it has.
             anyway: ship a model that is not shown to be better.
         """
-        self._check_order()
         path = self.folder / ANSWER_FILE
         if self.journal.done and (holds_runs(self.folder / "model") or not anyway):
             self.clock.print(
