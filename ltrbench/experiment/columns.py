@@ -136,7 +136,7 @@ class DataPlan:
     unusable: Set[str] = frozenset()
     times: Sequence[str] = ()
     missing: Sequence[str] | None = None
-    gap: str | float | None = None
+    gap: str | None = None
     dataset: RankingDataset = field(repr=False)
 
     def yaml(self) -> str:
@@ -385,9 +385,9 @@ def _roles(
     _check_named(path, columns, named)
     roles = dict(named)
     for role in ("label", "query"):
-        free = _free(USUAL_NAMES[role], columns, roles, kept)
         if role in roles:
             continue
+        free = _free(USUAL_NAMES[role], columns, roles, kept)
         if not free:
             raise DataError(
                 f"{path}: which column has the {role}? Name it, with --{role} of auto or with --read "
@@ -397,10 +397,12 @@ def _roles(
     queries = frame[roles["query"]]
     names_of_role = {**USUAL_NAMES, TIME: _named_as_times(frame, columns)}
     for role, is_fitting in _OF_ROLE.items():
-        free = _free(names_of_role[role], columns, roles, kept)
-        fitting = [name for name in free if is_fitting(frame[name], queries)]
-        if role not in roles and fitting:
-            roles[role] = fitting[0]
+        if role in roles:
+            continue
+        for name in _free(names_of_role[role], columns, roles, kept):
+            if is_fitting(frame[name], queries):
+                roles[role] = name
+                break
     return roles
 
 

@@ -86,6 +86,11 @@ def quoted(text: str) -> str:
     """Returns a value quoted for Hydra's grammar, if it needs quotes."""
     if re.fullmatch(r"[\w./:-]+", text, re.ASCII):
         return text
+    return in_quotes(text)
+
+
+def in_quotes(text: str) -> str:
+    """Returns a text in quotes of Hydra's grammar, in which it is no number."""
     return "'" + text.replace("'", r"\'") + "'"
 
 

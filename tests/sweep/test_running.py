@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +16,7 @@ from composed_jobs import drafted
 from messages import naming
 from plan_cases import finish, jobs, numbered
 
-from ltrbench.runs.record import INTERRUPTED, read_run
+from ltrbench.runs.record import FINISHED, INTERRUPTED, read_run
 from ltrbench.sweep import running
 from ltrbench.sweep.executors import AllWorkersLostError, Executor
 from ltrbench.sweep.plan import (
@@ -143,27 +145,30 @@ def test_a_sweep_that_another_command_finishes_is_not_out_of_time(plan: Plan) ->
     assert run(tasks, Recorder(1, work)) == [(0, DONE)]
 
 
-def test_a_fit_ends_at_its_deadline_and_its_job_waits(tmp_path: Path) -> None:
-    prepare_sweep(tmp_path)
-    draft = drafted("model=lightgbm", "data.num_queries=20", "params.num_trees=20000")
-    (job,) = plan_jobs(read_plan(tmp_path), [draft], numbered)
-    late = JobTask(job=job, sweep=tmp_path, deadline=time.time())
-    assert run_task(late) == Outcome(state=WAITING)
+def run_past_deadline(folder: Path, times: Iterable[float], trees: int) -> JobTask:
+    """Runs a fit whose deadline is at 0.5, by a clock that shows these times."""
+    prepare_sweep(folder)
+    words = ("model=lightgbm", "data.num_queries=20", f"params.num_trees={trees}")
+    (job,) = plan_jobs(read_plan(folder), [drafted(*words)], numbered)
+    task = JobTask(job=job, sweep=folder, deadline=0.5)
+    clock = SimpleNamespace(time=iter(times).__next__)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(running, "time", clock)
+        outcome = run_task(task)
+    assert outcome.state == state_of(folder, job).name
+    return task
+
+
+def test_a_fit_ends_at_its_deadline_unless_it_is_complete(tmp_path: Path) -> None:
+    late = run_past_deadline(tmp_path / "late", [1.0], trees=5)
     assert not late.folder.exists()
-    task = replace(late, deadline=time.time() + 0.5)
-    assert run_task(task) == Outcome(state=WAITING)
-    assert state_of(tmp_path, job).name == WAITING
-    assert read_run(task.folder).result.error == INTERRUPTED
-
-
-def test_a_fit_that_reaches_its_deadline_in_its_last_iteration_is_complete(
-    tmp_path: Path,
-) -> None:
-    prepare_sweep(tmp_path)
-    draft = drafted("model=native", "data.num_queries=20", "params.num_trees=1")
-    (job,) = plan_jobs(read_plan(tmp_path), [draft], numbered)
-    task = JobTask(job=job, sweep=tmp_path, deadline=time.time() + 0.2)
-    assert run_task(task).state == DONE
+    # The deadline passes after the job has begun.
+    times = itertools.chain([0.0], itertools.repeat(1.0))
+    ended = run_past_deadline(tmp_path / "ended", times, trees=5)
+    assert read_run(ended.folder).result.error == INTERRUPTED
+    times = itertools.chain([0.0], itertools.repeat(1.0))
+    complete = run_past_deadline(tmp_path / "complete", times, trees=1)
+    assert read_run(complete.folder).result.status == FINISHED
 
 
 @pytest.mark.parametrize("leader_ends", [DONE, FAILED])

@@ -15,6 +15,7 @@ import click
 from ltrbench.cli.auto.order import DEFAULT_METRIC, Order
 from ltrbench.cli.auto.steps import PRODUCTION, Auto
 from ltrbench.cli.console import OK, PATH, RUN_INTERRUPTED, echo, split_settings
+from ltrbench.cli.verbs.deployment import SET_OPTION
 from ltrbench.data.blocks import check_option, without_compression_ending
 from ltrbench.errors import ConfigError, DataError
 from ltrbench.experiment.columns import TIME
@@ -55,13 +56,7 @@ if TYPE_CHECKING:
 @click.option(
     "--target", metavar="NAME", help="Engine or library to ship to, as in ship --to."
 )
-@click.option(
-    "--set",
-    "settings",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Option of the target; may be repeated.",
-)
+@SET_OPTION
 @click.option(
     "--minutes",
     type=float,

@@ -70,6 +70,7 @@ from ltrbench.runs.record import (
     Run,
     find_runs_and_trials,
     holds_runs,
+    in_quotes,
     quoted,
     writing_to,
 )
@@ -843,7 +844,7 @@ def _literal(value: Any) -> str:
     ["'8.10'", 'true', 'null', '3']
     """
     if isinstance(value, str):
-        return "'" + value.replace("'", r"\'") + "'"
+        return in_quotes(value)
     return json.dumps(value)
 
 

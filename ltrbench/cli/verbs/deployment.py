@@ -61,6 +61,14 @@ if TYPE_CHECKING:
     from ltrbench.shipping.shipment import AnswerCheck, ShippedData
     from ltrbench.shipping.target import Target
 
+SET_OPTION = click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Option of the target; may be repeated.",
+)
+
 # ---- The verb `final`: trains the model that is deployed.
 
 _OF_A_PART = (
@@ -346,13 +354,7 @@ _OF_CONVERSION = (
     help="Number of queries whose ranking may change. From 1 on, other differences of scores are listed, not "
     "refused.",
 )
-@click.option(
-    "--set",
-    "settings",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Option of the target; may be repeated.",
-)
+@SET_OPTION
 @click.option(
     "--check",
     "answers",
