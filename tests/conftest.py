@@ -102,11 +102,11 @@ def letor_data() -> Callable[[str], Path]:
 def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An MLflow database with its migrations done, which take seconds, to copy from."""
     # Late, because most tests can do without the seconds that MLflow's import takes.
-    from ltrbench.tracking.mlflow import MLflowTracker
+    from ltrbench.tracking.mlflow.store import MLflowStore
 
-    folder = tmp_path_factory.mktemp("database")
-    MLflowTracker(uri=f"sqlite:///{folder / 'mlflow.db'}", experiment="warm").open(None)
-    return folder / "mlflow.db"
+    database = tmp_path_factory.mktemp("database") / "mlflow.db"
+    MLflowStore(f"sqlite:///{database}", "warm", models=False).open(None)
+    return database
 
 
 @pytest.fixture(scope="session")

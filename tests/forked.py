@@ -37,7 +37,7 @@ _IMPORTED = (
     "ltrbench.rankers.lightgbm",
     "ltrbench.rankers.native",
     "ltrbench.sweep.searching",
-    "ltrbench.tracking.mlflow",
+    "ltrbench.tracking.mlflow.store",
 )
 
 

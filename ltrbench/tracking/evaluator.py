@@ -29,7 +29,7 @@ from ltrbench.data.dataset import ROLES
 from ltrbench.errors import ConfigError, DataError, did_you_mean
 from ltrbench.metrics import DEFAULT, METRICS_OF_A_RUN, Evaluation, evaluate, preset
 from ltrbench.shapes import Scores
-from ltrbench.tracking.mlflow import metric_key
+from ltrbench.tracking.mlflow.entities import metric_key
 
 # Key of evaluator_config -> its value, for the documentation.
 _KEYS = {

@@ -20,7 +20,7 @@ from ltrbench.data import Judgments
 from ltrbench.rankers.importance import Importances
 from ltrbench.runs.record import LearningCurve, Run, read_run
 from ltrbench.runs.writing import write_run
-from ltrbench.tracking.mlflow import (
+from ltrbench.tracking.mlflow.entities import (
     model_name,
     run_inputs,
     run_name,

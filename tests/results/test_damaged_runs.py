@@ -46,7 +46,7 @@ from ltrbench.sweep.plan import (
     wanted,
 )
 from ltrbench.sweep.running import JobTask, run_task
-from ltrbench.tracking.mlflow import read_all
+from ltrbench.tracking.mlflow.store import read_all
 
 SECONDS = 1.0
 """Of the processor, which a loaded machine does not lengthen."""

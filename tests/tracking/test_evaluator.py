@@ -25,7 +25,7 @@ from ltrbench.metrics import (
     preset,
     with_settings,
 )
-from ltrbench.tracking.mlflow import MLflowTracker
+from ltrbench.tracking.mlflow.store import MLflowStore
 
 pytestmark = [
     pytest.mark.slow,
@@ -58,7 +58,7 @@ KEYS = {"ndcg@10": "ndcg_at_10", "map": "map", "mrr": "mrr"}
 def database(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A store with its migrations done, which take seconds."""
     uri = f"sqlite:///{tmp_path_factory.mktemp('database') / 'mlflow.db'}"
-    MLflowTracker(uri=uri, experiment="warm").open(None)
+    MLflowStore(uri, "warm", models=False).open(None)
     return uri
 
 

@@ -49,14 +49,11 @@ from ltrbench.runs.record import (
 )
 from ltrbench.runs.spec import RunSpec
 from ltrbench.runs.writing import write_run
-from ltrbench.tracking import mlflow as mlflow_tracker
-from ltrbench.tracking.mlflow import (
-    MLflowTracker,
-    run_list_of,
-    run_params,
-    run_tags,
-    save_model,
-)
+from ltrbench.tracking.mlflow import OPENED_WITH, MLflowTracker
+from ltrbench.tracking.mlflow import store as mlflow_store
+from ltrbench.tracking.mlflow.entities import run_params, run_tags
+from ltrbench.tracking.mlflow.models import save_model
+from ltrbench.tracking.mlflow.store import MLflowStore, run_list_of
 
 # MLflow uses what SQLAlchemy has deprecated, and leaves its database connections to the garbage collector,
 # which complains of them from Python 3.13 on. It compares the columns of an input example with a range.
@@ -361,10 +358,30 @@ def test_an_interrupted_migration_leaves_nothing(
         Path(tracking_uri.removeprefix("sqlite:///")).write_bytes(b"half")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(mlflow_tracker, "MlflowClient", interrupted)
+    monkeypatch.setattr(mlflow_store, "MlflowClient", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        MLflowTracker(uri=f"sqlite:///{tmp_path / 'mlflow.db'}").open("sweep")
+        MLflowStore(f"sqlite:///{tmp_path / 'mlflow.db'}", "e", models=False).open(None)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_file_that_can_be_used_is_opened_for_the_first_run(tmp_path: Path) -> None:
+    database = tmp_path / "mlflow.db"
+    tracker = MLflowTracker(uri=f"sqlite:///{database}")
+    tracker.open("sweep")
+    opened = time.time() * 1000
+    assert not database.exists()
+    tracker.log(make_run(tmp_path / "sweep/0"))
+    (parent,) = stored(tracker, "sweep")
+    assert parent.info.start_time <= opened
+
+    client = MlflowClient(tracker.uri)
+    experiment = client.get_experiment_by_name(tracker.experiment)
+    assert experiment is not None
+    # Another version of MLflow may have other tables.
+    for version, is_opened in ((mlflow.__version__, False), ("0.1", True)):
+        client.set_experiment_tag(experiment.experiment_id, OPENED_WITH, version)
+        tracker.open("next")
+        assert len(stored(tracker, "sweep")) == 1 + is_opened
 
 
 # ---- A run folder has one copy in the store, whatever was interrupted.

@@ -877,7 +877,7 @@ def ui_verb(folder: Path, uri: str | None, experiment: str, port: int) -> int:
     \b
         python -m ltrbench ui --port 5001
     """
-    from ltrbench.tracking.mlflow import run_list_of
+    from ltrbench.tracking.mlflow.store import run_list_of
 
     store = uri
     if store is None:
