@@ -95,7 +95,7 @@ def answer_of(comparison: Comparison) -> Answer:
         headline = _headline(comparison, decision)
         first, *further = _guards_in_words(comparison, decision) or [""]
         losses = list(_loss(comparison, decision))
-        excluded = list(decision.excluded)
+        excluded = [*decision.excluded, *decision.choices]
         if is_of_clicks:
             details = [*further, *losses, *excluded]
             further = []
@@ -177,14 +177,24 @@ def _headline(comparison: Comparison, decision: Decision) -> str:
     if decision.kind == SHIP:
         return _better_in_words(comparison, decision)
     if comparison.settings.names_baseline:
-        return f"Keep {comparison.baseline}: {_none_is_better(decision)}."
+        if decision.unbeaten:
+            return _unbeaten_in_words(comparison, decision)
+        return f"Keep {comparison.baseline}: {_none_is_better(comparison, decision)}."
     return _leader_in_words(comparison, decision)
 
 
-def _none_is_better(decision: Decision) -> str:
-    if decision.kind == KEEP:
-        return "no other model is better on these queries"
-    return "no other model is shown to be better on these queries"
+def _unbeaten_in_words(comparison: Comparison, decision: Decision) -> str:
+    yardsticks = _listed(comparison, decision.unbeaten)
+    return f"No model is recommended: {decision.subject} is not shown to be better than {yardsticks}."
+
+
+def _none_is_better(comparison: Comparison, decision: Decision) -> str:
+    others = f"no other model{_with_test_sets(comparison)}"
+    to_baseline = against(comparison.family, comparison.baseline)
+    if any(pair.models.state == BETTER for pair in to_baseline):
+        others = "no other model that can be taken"
+    verb = "is" if decision.kind == KEEP else "is shown to be"
+    return f"{others} {verb} better on these queries"
 
 
 def _better_in_words(comparison: Comparison, decision: Decision) -> str:
@@ -235,20 +245,17 @@ def _clicks_in_words(comparison: Comparison, evidence: Evidence, pair: Pair) -> 
 
 def _leader_in_words(comparison: Comparison, decision: Decision) -> str:
     leader = decision.subject
+    highest = f"{comparison.best} has the highest {comparison.metric}"
+    if comparison.unpaired:
+        highest += f" of the models{_with_test_sets(comparison)}"
     if comparison.best is None or leader == comparison.best:
-        return f"{leader} has the highest {comparison.metric}."
+        return f"{highest}."
     if comparison.row(comparison.best).model in YARDSTICKS:
         best_model = "the best model"
         if not _is_imported(comparison, leader):
             best_model = "the best trained model"
-        return (
-            f"{comparison.best} has the highest {comparison.metric}, but it is only a yardstick; "
-            f"{best_model} is {leader}."
-        )
-    return (
-        f"{comparison.best} has the highest {comparison.metric}; of the models that can be taken, it is "
-        f"{leader}."
-    )
+        return f"{highest}, but it is only a yardstick; {best_model} is {leader}."
+    return f"{highest}; of the models that can be taken, it is {leader}."
 
 
 def _decision_in_words(comparison: Comparison, decision: Decision) -> str:
@@ -257,6 +264,8 @@ def _decision_in_words(comparison: Comparison, decision: Decision) -> str:
         subject = decision.models[0]
         primary, *_ = decision.checks[subject]
         return f"Ship {subject}: {_check_in_words(comparison, primary)}."
+    if decision.unbeaten:
+        return _unbeaten_in_words(comparison, decision)
     start = "Keep" if decision.kind == KEEP else "Undecided, keep"
     return f"{start} {comparison.baseline}."
 
@@ -369,11 +378,8 @@ def _claims(comparison: Comparison, decision: Decision) -> Iterator[str]:
     pairs = pairs_of(comparison, subject)
     if not comparison.settings.names_baseline:
         yield _on_these_queries(comparison, pairs)
-        if decision.unbeaten:
-            yield (
-                f"No model is recommended: {subject} is not shown to be better than "
-                f"{_listed(comparison, decision.unbeaten)}."
-            )
+        if decision.unbeaten and not decision.checks:
+            yield _unbeaten_in_words(comparison, decision)
     identical = [
         label for label, pair in pairs.items() if pair.statistics.note == IDENTICAL
     ]
@@ -394,11 +400,18 @@ def _loss(comparison: Comparison, decision: Decision) -> Iterator[str]:
     if not subject or decision.reason or not decision.loss:
         return
     verb = "Taking"
-    if decision.kind in (KEEP, UNDECIDED):
+    is_in_use = comparison.settings.names_baseline and subject == comparison.baseline
+    if is_in_use or decision.kind in (KEEP, UNDECIDED):
         verb = "Keeping"
     confidence = percent(1 - comparison.settings.level_of(comparison.metric))
     loss = _loss_in_words(comparison, decision.loss)
-    yield f"{verb} {subject} loses at most {loss} to any of the others ({confidence})."
+    others = f"the others{_with_test_sets(comparison)}"
+    yield f"{verb} {subject} loses at most {loss} to any of {others} ({confidence})."
+
+
+def _with_test_sets(comparison: Comparison) -> str:
+    """Returns the end of a phrase that leaves out rows without some test sets; empty if there are none."""
+    return " with all test sets" if comparison.unpaired else ""
 
 
 def _in_other_metrics(comparison: Comparison, decision: Decision) -> Iterator[str]:
@@ -425,8 +438,10 @@ def _in_other_metrics(comparison: Comparison, decision: Decision) -> Iterator[st
 def _on_these_queries(comparison: Comparison, pairs: dict[str, Pair]) -> str:
     of_state = _by_state({label: pair.models for label, pair in pairs.items()})
     if len(of_state[BETTER]) == len(pairs):
-        others = pairs if len(pairs) == 1 else ["all others"]
-        return f"On these queries it is better than {listed([*others])}."
+        others = f"all others{_with_test_sets(comparison)}"
+        if len(pairs) == 1:
+            others = next(iter(pairs))
+        return f"On these queries it is better than {others}."
     parts = _better_and_worse(comparison, of_state)
     if not parts:
         parts.append("not shown to be better than any other")
@@ -458,7 +473,7 @@ def _methods_in_words(
     of_state = _by_state(known)
     parts = _better_and_worse(comparison, of_state)
     if len(of_state[BETTER]) == len(pairs) > 1:
-        parts = ["better than all others"]
+        parts = [f"better than all others{_with_test_sets(comparison)}"]
     if of_state[EQUIVALENT]:
         labels = _listed(comparison, of_state[EQUIVALENT])
         parts.append(f"equivalent to {labels}")

@@ -185,17 +185,29 @@ def settings_of_model(run: Run) -> dict[str, Any]:
     }
 
 
-def runs_by_label(runs: Sequence[Run]) -> dict[str, list[Run]]:
-    """Returns row label -> runs; a label is the model's name and the settings that vary between its runs.
+class Source(NamedTuple):
+    """What a row has scores of: a model that was trained here, or an imported one, which may share its name.
 
-    The label of an imported model says so, as in "production (imported)".
+    >>> str(Source("native", False)), str(Source("native", True))
+    ('native', 'native (imported)')
     """
+
+    model: str
+    is_imported: bool
+
+    @classmethod
+    def of(cls, run: Run) -> Source:
+        """Returns the source of a run. Rows of one source differ in their settings."""
+        return cls(run.result.model, isinstance(run.result.origin, Imported))
+
+    def __str__(self) -> str:
+        return f"{self.model} (imported)" if self.is_imported else self.model
+
+
+def runs_by_label(runs: Sequence[Run]) -> dict[str, list[Run]]:
+    """Returns row label -> runs; a label is the source and the settings that vary between its runs."""
     label_of_run: dict[int, str] = {}
-
-    def model_of_row(run: Run) -> tuple[str, bool]:
-        return run.result.model, isinstance(run.result.origin, Imported)
-
-    for (model, is_imported), of_model in grouped(runs, model_of_row).items():
+    for source, of_model in grouped(runs, Source.of).items():
         settings = _settings_of_rows(of_model)
         has_several = len({run.result.params for run in of_model}) > 1
         for run, of_run in zip(of_model, settings, strict=True):
@@ -205,11 +217,11 @@ def runs_by_label(runs: Sequence[Run]) -> dict[str, list[Run]]:
             for rival, of_rival in zip(of_model, settings, strict=True):
                 if params in (None, rival.result.params):
                     rivals.append(of_rival)
-            words = [] if params is None else [f"params={params}"]
-            if is_imported:
-                words = ["(imported)"]
+            words = [str(source)]
+            if params is not None and not source.is_imported:
+                words.append(f"params={params}")
             words += _varied(of_run, rivals)
-            label_of_run[id(run)] = " ".join([model, *words])
+            label_of_run[id(run)] = " ".join(words)
     return grouped(runs, lambda run: label_of_run[id(run)])
 
 

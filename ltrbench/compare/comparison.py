@@ -227,6 +227,12 @@ class Comparison:
         return self.table.rows
 
     @property
+    def unpaired(self) -> tuple[ModelRow, ...]:
+        """The rows without some test sets, whose means are over other queries."""
+        paired = () if self.queries is None else self.queries.labels
+        return tuple(row for row in self.rows if row.label not in paired)
+
+    @property
     def claims(self) -> tuple[Pair, ...]:
         """The pairs of the family, for every metric that carries claims."""
         return (

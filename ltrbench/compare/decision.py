@@ -1,9 +1,9 @@
 """Decision: which model to take, by the claims about these trained models.
 
 Without a named baseline the model with the highest mean is taken, unless a yardstick, such as a single
-feature, is not shown to be worse. With a baseline, a model that is better replaces it. With guards it also
-has to keep every guard: each is a test of its own at the whole level, because all of them must hold
-(intersection-union test: Berger, 1982, Technometrics 24).
+feature, is not shown to be worse. With a baseline, a model that is better replaces it if it also beats every
+yardstick. With guards it also has to keep every guard: each is a test of its own at the whole level, because
+all of them must hold (intersection-union test: Berger, 1982, Technometrics 24).
 
 Rows without a fair comparison are not considered: stopped by the test set, or one of several settings of a
 model that could only be chosen on test.
@@ -17,6 +17,7 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from statistics import fmean
+from typing import NamedTuple
 
 import numpy as np
 
@@ -65,10 +66,12 @@ class Decision:
         models: Label of the model to take; with "ship" further models that may replace the baseline follow,
             the highest mean first. Empty if none is taken.
         subject: Label of the row whose claims explain the decision: the leader, the model that replaces the
-            baseline, or the baseline that is kept; empty if there is none.
+            baseline, the baseline that is kept, or the row that does not beat a yardstick; empty if there is
+            none.
         loss: Upper bound of what `subject` loses to any other row; None if not available.
-        unbeaten: Yardsticks that the leader is not shown to be better than.
-        excluded: Why rows are not considered, one sentence each.
+        unbeaten: Yardsticks that `subject` is not shown to be better than.
+        excluded: Why rows of other models are not considered, one sentence each.
+        choices: Which rows of their models were chosen, and how, one sentence each.
         passed_over: Models of which no row is considered.
         checks: With guards, label of each considered model -> its checks, that of the primary metric first.
         reason: Why nothing is decided; empty if something is.
@@ -81,6 +84,7 @@ class Decision:
     loss: float | None = None
     unbeaten: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
+    choices: tuple[str, ...] = ()
     passed_over: tuple[str, ...] = ()
     checks: Mapping[str, Sequence[Check]] = field(default_factory=dict)
     reason: str = ""
@@ -102,101 +106,110 @@ def decide(comparison: Comparison) -> Decision | None:
         return None
     if comparison.best is None:
         return Decision(NONE, reason="no two rows can be paired")
-    considered, excluded = _considered(comparison)
-    decision = _decision(comparison, considered, excluded)
-    passed_over = _passed_over(comparison, considered)
-    return replace(decision, passed_over=passed_over)
+    considered = _considered(comparison)
+    return replace(
+        _decision(comparison, considered),
+        excluded=considered.excluded,
+        choices=considered.choices,
+        passed_over=_passed_over(comparison, considered),
+    )
 
 
-def _decision(
-    comparison: Comparison, considered: Sequence[str], excluded: Sequence[str]
-) -> Decision:
-    """Returns the decision among the considered rows; arguments as those that `_considered` returns."""
+def _decision(comparison: Comparison, considered: Considered) -> Decision:
+    """Returns the decision among the considered rows, without what it says about the others."""
     if all(pair.models.interval is None for pair in comparison.family):
         reasons = {pair.models.reason for pair in comparison.family}
         why = " and ".join(sorted(reasons)) or "no difference has an interval"
-        return Decision(NONE, excluded=tuple(excluded), reason=why)
-    models = [
-        label for label in considered if comparison.row(label).model not in YARDSTICKS
-    ]
-    has_baseline = (
-        bool(comparison.settings.guards) or comparison.settings.names_baseline
-    )
-    if has_baseline and excluded and not {*models} - {comparison.baseline}:
+        return Decision(NONE, reason=why)
+    settings = comparison.settings
+    has_baseline = bool(settings.guards) or settings.names_baseline
+    others = {*considered.models} - {comparison.baseline}
+    if has_baseline and considered.excluded and not others:
         return Decision(
             NONE,
             subject=comparison.baseline,
-            excluded=tuple(excluded),
             reason="no other model has a fair comparison",
         )
-    if comparison.settings.guards:
-        return _by_guards(comparison, models, excluded)
-    if comparison.settings.names_baseline:
-        return _against_baseline(comparison, models, excluded)
-    return _of_leader(comparison, models, considered, excluded)
+    if settings.guards:
+        return _by_guards(comparison, considered)
+    if settings.names_baseline:
+        return _against_baseline(comparison, considered)
+    if considered.models:
+        return _of_leader(comparison, considered)
+    return Decision(
+        NONE,
+        subject=comparison.best or "",
+        reason="no model has a fair comparison" if considered.excluded else "",
+    )
 
 
-def _of_leader(
-    comparison: Comparison,
-    models: Sequence[str],
-    considered: Sequence[str],
-    excluded: Sequence[str],
-) -> Decision:
+def _of_leader(comparison: Comparison, considered: Considered) -> Decision:
     """Returns the decision without a named baseline."""
-    if not models:
-        return Decision(
-            NONE,
-            subject=comparison.best or "",
-            excluded=tuple(excluded),
-            reason="no model has a fair comparison" if excluded else "",
-        )
-    leader = models[0]
-    pairs = pairs_of(comparison, leader)
-    others = [label for label in considered if label not in models]
-    unbeaten = tuple(label for label in others if pairs[label].models.state != BETTER)
+    leader = considered.models[0]
+    unbeaten = _unbeaten(comparison, leader, considered)
     return Decision(
         NONE if unbeaten else TAKE,
         models=() if unbeaten else (leader,),
         subject=leader,
         loss=comparison.largest_loss(leader),
         unbeaten=unbeaten,
-        excluded=tuple(excluded),
     )
 
 
-def _against_baseline(
-    comparison: Comparison, models: Sequence[str], excluded: Sequence[str]
-) -> Decision:
+def _unbeaten(
+    comparison: Comparison, label: str, considered: Considered
+) -> tuple[str, ...]:
+    """Returns the yardsticks that a row is not shown to be better than.
+
+    With a named baseline its pairs are the family, and other pairs have their claims over all pairs: a model
+    must be better than the baseline and than each yardstick, so that each test has the whole level.
+    """
+    pairs = {pair.a: pair.turned() for pair in against(comparison.pairs, label)}
+    pairs |= pairs_of(comparison, label)
+    others = [other for other in considered.yardsticks if other != label]
+    return tuple(other for other in others if pairs[other].models.state != BETTER)
+
+
+def _against_baseline(comparison: Comparison, considered: Considered) -> Decision:
     """Returns the decision against the named baseline, without guards."""
-    baseline = comparison.baseline
-    pairs = pairs_of(comparison, baseline)
-    others = [label for label in models if label in pairs]
+    pairs = pairs_of(comparison, comparison.baseline)
+    others = [label for label in considered.models if label in pairs]
     states = {label: pairs[label].models.state for label in others}
-    better = tuple(label for label in others if states[label] == WORSE)
-    if better:
-        return Decision(
-            SHIP,
-            models=better,
-            subject=better[0],
-            loss=comparison.largest_loss(better[0]),
-            excluded=tuple(excluded),
-        )
-    is_open = UNDECIDED in states.values()
-    return Decision(
-        UNDECIDED if is_open else KEEP,
-        models=(baseline,),
-        subject=baseline,
-        loss=comparison.largest_loss(baseline),
-        excluded=tuple(excluded),
-    )
+    better = [label for label in others if states[label] == WORSE]
+    kind = UNDECIDED if UNDECIDED in states.values() else KEEP
+    return _replaced_or_kept(comparison, considered, better, kind)
 
 
-def _by_guards(
-    comparison: Comparison, models: Sequence[str], excluded: Sequence[str]
+def _replaced_or_kept(
+    comparison: Comparison, considered: Considered, better: Sequence[str], kind: str
 ) -> Decision:
+    """Returns the decision to replace the baseline, to keep it, or to take nothing: a yardstick is unbeaten.
+
+    Args:
+        better: Rows that are better than the baseline and keep every guard, the highest mean first.
+        kind: Kind of the decision to keep the baseline.
+    """
+    baseline = comparison.baseline
+    unbeaten = {label: _unbeaten(comparison, label, considered) for label in better}
+    models = [label for label in better if not unbeaten[label]]
+    if models:
+        loss = comparison.largest_loss(models[0])
+        return Decision(SHIP, models=tuple(models), subject=models[0], loss=loss)
+    subjects = [*better, baseline]
+    if baseline in considered.yardsticks:
+        subjects = [*better, *considered.models[:1], baseline]
+    for subject in subjects:
+        of_subject = _unbeaten(comparison, subject, considered)
+        if of_subject:
+            loss = comparison.largest_loss(subject)
+            return Decision(NONE, subject=subject, loss=loss, unbeaten=of_subject)
+    loss = comparison.largest_loss(baseline)
+    return Decision(kind, models=(baseline,), subject=baseline, loss=loss)
+
+
+def _by_guards(comparison: Comparison, considered: Considered) -> Decision:
     """Returns the decision by the guards of the comparison."""
-    base = comparison.baseline
-    labels = [label for label in models if label != base]
+    labels = [label for label in considered.models if label != comparison.baseline]
     checks = {label: _checks_by_guards(comparison, label) for label in labels}
     times = []
     for of_label in checks.values():
@@ -207,21 +220,10 @@ def _by_guards(
             "--baseline is not timed."
         )
     states = {label: worst(checks[label]) for label in labels}
-    shipped = tuple(label for label in labels if states[label] == HOLDS)
-    kind = KEEP
-    if shipped:
-        kind = SHIP
-    elif UNDECIDED in states.values():
-        kind = UNDECIDED
-    subject = shipped[0] if shipped else base
-    return Decision(
-        kind,
-        models=shipped or (base,),
-        subject=subject,
-        loss=comparison.largest_loss(subject),
-        excluded=tuple(excluded),
-        checks=checks,
-    )
+    kept = [label for label in labels if states[label] == HOLDS]
+    kind = UNDECIDED if UNDECIDED in states.values() else KEEP
+    decision = _replaced_or_kept(comparison, considered, kept, kind)
+    return replace(decision, checks=checks)
 
 
 def _checks_by_guards(comparison: Comparison, label: str) -> list[Check]:
@@ -237,46 +239,71 @@ def _checks_by_guards(comparison: Comparison, label: str) -> list[Check]:
 # ---- Which rows are considered.
 
 
-def _considered(comparison: Comparison) -> tuple[list[str], list[str]]:
-    """Returns the paired rows with a fair comparison, the highest mean first, and why others are excluded.
+class Considered(NamedTuple):
+    """The paired rows with a fair comparison, the highest mean first.
 
-    Of the rows of one model, only the one with the best validation value is considered.
+    Attributes:
+        models, yardsticks: Labels of the rows.
+        excluded: Why rows of other models are left out, one sentence each.
+        choices: Which rows of their models were chosen, and how, one sentence each.
     """
-    queries = comparison.queries
-    labels = () if queries is None else queries.labels
-    rows = [comparison.row(label) for label in labels]
-    rows.sort(key=lambda row: row.rank_by(comparison.metric))
+
+    models: tuple[str, ...]
+    yardsticks: tuple[str, ...]
+    excluded: tuple[str, ...]
+    choices: tuple[str, ...]
+
+
+def _considered(comparison: Comparison) -> Considered:
+    """Returns the rows that are considered: of one model only that with the best validation value."""
+    rows = _paired_rows(comparison)
     stopped = stopped_on_test(run.result for row in rows for run in row.runs)
-    reasons = [
+    excluded = [
         f"{model} is not considered: it was picked on test." for model in stopped
     ]
     kept: set[str] = set()
     chosen: dict[str, list[str]] = {}
-    for model, of_model in grouped(rows, lambda row: row.model).items():
-        if model in stopped:
+    for source, of_source in grouped(rows, lambda row: row.source).items():
+        if source.model in stopped:
             continue
-        if len(of_model) == 1:
-            kept.add(of_model[0].label)
+        if len(of_source) == 1:
+            kept.add(of_source[0].label)
             continue
-        label, why = _chosen_by_validation(comparison, of_model)
+        label, why = _chosen_by_validation(comparison, of_source)
         if label is None:
-            reasons.append(
-                f"The {len(of_model)} rows of {model} are not considered: {why}."
+            excluded.append(
+                f"The {len(of_source)} rows of {source} are not considered: {why}."
             )
         else:
             kept.add(label)
             chosen.setdefault(why, []).append(label)
-    reasons += [_choice_in_words(labels, why) for why, labels in chosen.items()]
-    return [row.label for row in rows if row.label in kept], reasons
+    considered = [row for row in rows if row.label in kept]
+    choices = [_choice_in_words(labels, why) for why, labels in chosen.items()]
+    return Considered(
+        models=tuple(row.label for row in considered if row.model not in YARDSTICKS),
+        yardsticks=tuple(row.label for row in considered if row.model in YARDSTICKS),
+        excluded=tuple(excluded),
+        choices=tuple(choices),
+    )
 
 
-def _passed_over(comparison: Comparison, considered: Sequence[str]) -> tuple[str, ...]:
-    """Returns the models with paired rows of which none is considered."""
+def _paired_rows(comparison: Comparison) -> list[ModelRow]:
+    """Returns the paired rows, the highest mean first."""
     queries = comparison.queries
     labels = () if queries is None else queries.labels
-    kept = {comparison.row(label).model for label in considered}
-    models = dict.fromkeys(comparison.row(label).model for label in labels)
-    return tuple(model for model in models if model not in kept)
+    rows = [comparison.row(label) for label in labels]
+    return sorted(rows, key=lambda row: row.rank_by(comparison.metric))
+
+
+def _passed_over(comparison: Comparison, considered: Considered) -> tuple[str, ...]:
+    """Returns the models with paired rows of which none is considered."""
+    labels = {*considered.models, *considered.yardsticks}
+    sources = grouped(_paired_rows(comparison), lambda row: row.source)
+    passed_over = []
+    for source, rows in sources.items():
+        if labels.isdisjoint(row.label for row in rows):
+            passed_over.append(str(source))
+    return tuple(passed_over)
 
 
 def _choice_in_words(labels: Sequence[str], why: str) -> str:

@@ -286,7 +286,7 @@ def _about_settings(
     tried = Counter(row.model for row in untuned if _was_fitted(row))
     if len(set(tried.values())) > 1:
         yield Remark.of(Kind.NUMBERS_OF_SETTINGS, counts=tried)
-    for model, rows in grouped(untuned, lambda row: row.model).items():
+    for source, rows in grouped(untuned, lambda row: row.source).items():
         if len(rows) < 2:
             continue
         validated = values_on_validation(rows, metric, convention)
@@ -294,7 +294,7 @@ def _about_settings(
             yield Remark.of(
                 Kind.BEST_BY_VALIDATION,
                 count=len(rows),
-                model=model,
+                model=str(source),
                 best=best_on_validation(validated),
             )
 
@@ -305,10 +305,10 @@ def _was_fitted(row: ModelRow) -> bool:
 
 def _about_choice_over_folds(rows: Sequence[ModelRow]) -> Iterator[Remark]:
     """Yields that validation queries that settings are chosen by are test queries of other folds."""
-    counts = Counter(row.model for row in rows if not row.is_tuned)
+    counts = Counter(row.source for row in rows if not row.is_tuned)
     chosen = []
     for row in rows:
-        is_chosen = counts[row.model] > 1
+        is_chosen = counts[row.source] > 1
         if row.is_tuned:
             # A search that chooses per fold sees no other fold.
             is_chosen = not is_per_fold(row.runs[0])
@@ -318,7 +318,7 @@ def _about_choice_over_folds(rows: Sequence[ModelRow]) -> Iterator[Remark]:
         list(itertools.chain.from_iterable(row.evaluated for row in chosen))
     )
     if seen:
-        models = list(dict.fromkeys(row.model for row in chosen))
+        models = list(dict.fromkeys(str(row.source) for row in chosen))
         yield Remark.of(Kind.VALIDATION_IN_TEST, models=models, folds=seen)
 
 

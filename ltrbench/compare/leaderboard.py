@@ -222,7 +222,7 @@ def leaderboard(
         tags = []
         if row.label == comparison.baseline and comparison.settings.names_baseline:
             tags.append("baseline")
-        if row.label == comparison.best:
+        if row.label == comparison.best and not comparison.unpaired:
             tags.append("highest")
         name = shown.cell_of(row.label, ", ".join(tags))
         cells.append([name, *(column.cell(row) for column in columns)])

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from ltrbench.compare.cells import (
     DataCell,
+    Source,
     describe_cells,
     grouped,
     is_per_fold,
@@ -162,6 +163,11 @@ class ModelRow:
     @property
     def model(self) -> str:
         return self.evaluated[0].run.result.model
+
+    @property
+    def source(self) -> Source:
+        """The model, and whether it is imported: what the settings of a row are settings of."""
+        return Source.of(self.evaluated[0].run)
 
     @property
     def is_tuned(self) -> bool:

@@ -283,7 +283,7 @@ def _against_untuned(
 ) -> Pair | None:
     for other in comparison.rows:
         has_same_cells = other.cells.keys() == row.cells.keys()
-        is_alike = other.model == row.model and has_same_cells
+        is_alike = other.source == row.source and has_same_cells
         if is_alike and _is_untuned(other, record["default"]):
             pairs = against(comparison.pairs, other.label)
             return next((pair for pair in pairs if pair.a == row.label), None)

@@ -19,10 +19,19 @@ from command_line import run
 from paths import USER_BACKEND
 from toy_runs import IMPORTED, judgments, mentions, write
 
-from ltrbench.compare import Answer, Comparison, Settings, answer_of, compare, render
+from ltrbench.compare import (
+    Answer,
+    Comparison,
+    Guard,
+    Settings,
+    answer_of,
+    compare,
+    render,
+)
 from ltrbench.compare.comparison import SweepState
-from ltrbench.compare.decision import NONE, SHIP, TAKE, Decision, decide
+from ltrbench.compare.decision import KEEP, NONE, SHIP, TAKE, Decision, decide
 from ltrbench.compare.planning import START_UP, NextStep
+from ltrbench.compare.remarks import notes_of
 from ltrbench.compare.report import as_page, chapters_of
 from ltrbench.runs import Run, find_runs
 from ltrbench.statistics.claims import BETTER, UNDECIDED, Scope, Varied
@@ -111,6 +120,57 @@ def test_one_training_decides_about_these_models_and_asks_for_folds(
     assert answer.next_step is not None
 
 
+@pytest.mark.parametrize("guards", [(), (Guard.parse("map=-0.5"),)])
+def test_with_a_named_baseline_a_yardstick_that_is_not_beaten_leaves_no_model(
+    tmp_path: Path, guards: tuple[Guard, ...]
+) -> None:
+    def compared(baseline: str, **skills: float) -> tuple[Decision, Answer]:
+        runs = []
+        for model, skill in skills.items():
+            folder = tmp_path / baseline / "_".join(skills)
+            runs += runs_of(folder, model, SEEDS, skill=skill)
+        settings = Settings(num_draws=300, baseline=baseline, guards=guards)
+        comparison = only(runs, settings)
+        return decided(comparison), answer_of(comparison)
+
+    # The yardstick beats the baseline; then a model does that does not beat the yardstick.
+    yardstick = {"single_feature": 1.0}
+    for others, subject in (({}, "in_use"), ({"new": 1.01}, "new")):
+        decision, answer = compared("in_use", in_use=0.2, **yardstick, **others)
+        assert (decision.kind, decision.models) == (NONE, ())
+        assert (decision.subject, decision.unbeaten) == (subject, ("single_feature",))
+        assert mentions(answer.headline, "No model", subject, "single_feature")
+        assert answer.next_step is None
+    # Of two better models one beats the yardstick.
+    decision, _ = compared("in_use", in_use=0.2, **yardstick, new=1.01, best=3.0)
+    assert (decision.kind, decision.models) == (SHIP, ("best",))
+    # The baseline is a yardstick: a model beats it, or none does.
+    decision, _ = compared("single_feature", **yardstick, best=3.0)
+    assert (decision.kind, decision.models) == (SHIP, ("best",))
+    decision, answer = compared("single_feature", **yardstick, new=1.01)
+    assert (decision.kind, decision.subject) == (NONE, "new")
+    assert mentions(answer.headline, "No model", "new", "single_feature")
+
+
+def test_imported_scores_with_the_name_of_a_trained_model_are_another_model(
+    tmp_path: Path,
+) -> None:
+    for baseline, kind in ((None, TAKE), ("linear", SHIP)):
+        runs = [
+            *runs_of(tmp_path / f"{baseline}", "native", skill=1.0),
+            *runs_of(tmp_path / f"{baseline}", "linear", skill=0.9),
+            *runs_of(
+                tmp_path / f"{baseline} old", "native", skill=3.0, origin=IMPORTED
+            ),
+        ]
+        comparison = only(runs, Settings(num_draws=300, baseline=baseline))
+        decision = decided(comparison)
+        assert (decision.kind, decision.subject) == (kind, "native (imported)")
+        assert (decision.excluded, decision.choices) == ((), ())
+        terms = {note.term for note in notes_of(comparison.remarks)}
+        assert "choice by validation" not in terms
+
+
 @pytest.mark.parametrize("better", [True, False])
 def test_a_named_baseline_is_replaced_only_by_a_model_that_is_better(
     tmp_path: Path, better: bool
@@ -150,6 +210,50 @@ def test_among_settings_of_a_model_validation_chooses_and_not_this_table(
     assert any(
         mentions(remark, "native num_leaves=15", "validation") for remark in remarks
     )
+
+
+@pytest.mark.parametrize("skill_of_other", [0.2, 3.0])
+def test_a_baseline_that_validation_chose_among_its_settings_is_kept(
+    tmp_path: Path, skill_of_other: float
+) -> None:
+    runs = []
+    for leaves, skill, value in ((15, skill_of_other, 0.7), (31, 1.5, 0.9)):
+        settings = {"num_leaves": leaves}
+        metrics = {"test/ndcg@10": skill / 3, "valid/ndcg@10": value}
+        folder = tmp_path / f"{leaves}"
+        runs += runs_of(
+            folder, "native", skill=skill, settings=settings, metrics=metrics
+        )
+    in_use = "native num_leaves=31"
+    comparison = only(runs, Settings(num_draws=300, baseline=in_use))
+    decision = decided(comparison)
+    assert (decision.kind, decision.models) == (KEEP, (in_use,))
+    assert mentions(decision.choices, in_use, "validation")
+    assert not decision.excluded
+    answer = answer_of(comparison)
+    assert mentions(answer.headline, "Keep", in_use)
+    # The other setting is better on test, which does not choose.
+    assert mentions(answer.headline, "can be taken") == (skill_of_other > 1.5)
+
+
+def test_the_answer_is_about_the_rows_with_all_test_sets(tmp_path: Path) -> None:
+    skills = {"a": 1.0, "b": 0.1, "d": 0.1, "c": 3.0}
+    runs = []
+    for model, skill in skills.items():
+        runs += folds(tmp_path / model, model, (1,), skill=skill)
+    # c lacks a fold.
+    runs.pop()
+    comparison = only(runs)
+    lacking, highest, *_ = sorted(
+        comparison.rows, key=lambda row: row.rank_by("ndcg@10")
+    )
+    assert (lacking.label, highest.label) == ("c", "a")
+    scope = "with all test sets"
+    answer = answer_of(comparison)
+    assert scope in answer.headline
+    assert not [claim for claim in answer.claims if "others." in claim]
+    kept = answer_of(only(runs, Settings(baseline="a", num_draws=300)))
+    assert scope in kept.headline
 
 
 def test_a_model_that_was_stopped_by_the_test_set_is_not_recommended(
