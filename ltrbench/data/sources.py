@@ -52,6 +52,7 @@ from ltrbench.data.store import (
 from ltrbench.data.tables import (
     SPLIT_ROLES,
     gap_between,
+    parts_of,
     read_beside,
     read_split_columns,
     read_table,
@@ -486,14 +487,12 @@ class FileSource(SplitSource):
             feature_names: file of feature names, passed to `read` under this name if it is given.
         """
         named = {} if feature_names is None else {"feature_names": feature_names}
-        used = {str(number): file for number, file in enumerate(files)}
-        used |= named
+        used = dict(named)
         for number, file in enumerate(files):
-            for other in files_of(file):
-                if other != file:
-                    used[f"{number}{other.suffix}"] = other
+            used |= _roles_of_files(file, number)
         folder = None
-        if not self.exact:
+        # The content of a pipe can be read only once, and not be compared.
+        if not self.exact and all(map(files_of, files)):
             folder = cache_folder(self.cache, used)
         if folder is None:
             return read(files, **options, **named)
@@ -501,6 +500,22 @@ class FileSource(SplitSource):
         scratch = {"scratch": folder} if read is read_letor else {}
         read_now = partial(read, files, **options, **named, **scratch)
         return read_cached(folder, used, key, read_now)
+
+
+def _roles_of_files(path: Path, number: int) -> dict[str, Path]:
+    """Returns role -> regular file of a path, for the cache: its number, and what tells the others apart.
+
+    The name of a part within its folder is content, as in day=2026-01-31/part-0.parquet.
+    """
+    roles = {}
+    for file in files_of(path):
+        role = str(number)
+        if path.is_dir():
+            role = f"{number}/{file.relative_to(path)}"
+        elif file != path:
+            role = f"{number}{file.suffix}"
+        roles[role] = file
+    return roles
 
 
 @dataclass(kw_only=True)
@@ -829,12 +844,19 @@ def _reader_with(
 
 
 def files_of(path: Path) -> list[Path]:
-    """Returns the regular files that a reader reads for a path: LETOR text may have companion files, and the
-    manifest of a store contains the checksums of its arrays."""
+    """Returns the regular files that a reader reads for a path.
+
+    LETOR text may have companion files, a folder of Parquet has parts, and the manifest of a store contains
+    the checksums of its arrays.
+    """
     reader = _reader(path)
     if reader is read_store:
         return [path / MANIFEST_FILE]
-    files = [path, *(companions_of(path) if reader is read_letor else [])]
+    files = [path]
+    if reader is read_letor:
+        files += companions_of(path)
+    elif path.is_dir():
+        files = parts_of(path)
     return [file for file in files if file.is_file()]
 
 

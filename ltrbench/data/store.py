@@ -798,6 +798,7 @@ AUTO_BYTES = 50 * 10**6
 _CODE = (
     "blocks.py",
     "dataset.py",
+    "features.py",
     "letor.py",
     "letor_kernels.py",
     "store.py",

@@ -594,6 +594,20 @@ def _open_parquet(path: Path) -> Table:
     )
 
 
+def parts_of(folder: Path) -> list[Path]:
+    """Returns the files of a Parquet folder, in the order in which pyarrow reads them; none for another."""
+    if folder.suffix.lower() != PARQUET:
+        return []
+    parts = []
+    for path in sorted(folder.rglob("*")):
+        names = path.relative_to(folder).parts
+        # pyarrow leaves these out, as Spark's _SUCCESS.
+        is_hidden = any(name.startswith((".", "_")) for name in names)
+        if path.is_file() and not is_hidden:
+            parts.append(path)
+    return parts
+
+
 @contextlib.contextmanager
 def _naming(path: Path) -> Iterator[None]:
     """Names the file in the exceptions of pyarrow, pandas and csv for a file that is not such a table."""

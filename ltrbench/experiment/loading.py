@@ -32,8 +32,8 @@ from numpy.typing import NDArray
 from ltrbench.data import RankingDataset, Splits
 from ltrbench.data.blocks import without_compression_ending
 from ltrbench.data.features import arrays_of, is_mapped, is_sparse, row_blocks
-from ltrbench.data.sources import DataSource, FileSource
-from ltrbench.data.store import MANIFEST_FILE, is_store
+from ltrbench.data.sources import DataSource, FileSource, files_of
+from ltrbench.data.store import is_store
 from ltrbench.distributed import (
     Distribution,
     FitsTogether,
@@ -179,11 +179,8 @@ def _stamps(source: DataSource, key: tuple[Path, type, str] | None) -> list[_Sta
                 files.update(
                     file for file in path.parent.iterdir() if file.name.startswith(stem)
                 )
-            elif text and is_store(path):
-                files.add(path / MANIFEST_FILE)
-            # Which lists its files.
-            elif text and path.is_dir() and not isinstance(source, FileSource):
-                files.update(file for file in path.iterdir() if file.is_file())
+            elif text and path.is_dir():
+                files.update(_files_in(path, source))
         except (OSError, RuntimeError, ValueError):  # a text that cannot be a path
             continue
     statuses = ((str(file), file.stat()) for file in sorted(files))
@@ -191,6 +188,14 @@ def _stamps(source: DataSource, key: tuple[Path, type, str] | None) -> list[_Sta
         (name, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
         for name, status in statuses
     ]
+
+
+def _files_in(folder: Path, source: DataSource) -> list[Path]:
+    """Returns the files of a folder that a source names."""
+    # A source of files may also name folders that it does not read, such as that of its cache.
+    if isinstance(source, FileSource) or is_store(folder):
+        return files_of(folder)
+    return [file for file in folder.iterdir() if file.is_file()]
 
 
 def _texts_in(value: Any) -> Iterator[str]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -25,6 +26,7 @@ from ltrbench.data import (
     read_data,
     read_features,
     read_letor,
+    tables,
     write_letor,
     write_table,
 )
@@ -270,6 +272,19 @@ def test_other_options_and_other_code_have_other_entries(
     assert reader.count == 3
 
 
+def test_an_entry_depends_on_the_code_of_every_module_that_reads() -> None:
+    used = set()
+    for module in (letor, tables, cache_module):
+        for value in vars(module).values():
+            used.add(str(getattr(value, "__module__", "")))
+    names = {
+        f"{name.removeprefix('ltrbench.data.')}.py"
+        for name in used
+        if "ltrbench.data." in name
+    }
+    assert names <= {*cache_module._CODE}
+
+
 def test_a_damaged_entry_is_built_again(
     reader: Reader, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -309,7 +324,7 @@ def test_auto_caches_large_files_only(
 
 
 def sources_of(folder: Path) -> dict[str, Any]:
-    """A source of LETOR text with everything beside it, and one of tables."""
+    """Sources of LETOR text with everything beside it, of a CSV file, and of a folder of Parquet."""
     (folder / "train.txt").write_text(
         "".join(f"{q % 2} 1:{q} 2:{q % 3}\n" for q in range(40))
     )
@@ -321,10 +336,24 @@ def sources_of(folder: Path) -> dict[str, Any]:
     letor = LetorFiles(
         name="l", train=f"{folder}/train.txt", feature_names=f"{folder}/names.txt"
     )
-    return {"letor": letor, "table": TableFiles(name="t", train=f"{folder}/train.csv")}
+    frame = pd.read_csv(folder / "train.csv")
+    write_parts(folder / "train.parquet", frame)
+    return {
+        "letor": letor,
+        "table": TableFiles(name="t", train=f"{folder}/train.csv"),
+        "folder": TableFiles(name="f", train=f"{folder}/train.parquet"),
+    }
 
 
-@pytest.mark.parametrize("kind", ["letor", "table"])
+def write_parts(folder: Path, frame: pd.DataFrame) -> None:
+    """Writes a folder of two parts, as Spark does."""
+    folder.mkdir(exist_ok=True)
+    (folder / "_SUCCESS").write_text("")
+    frame[:20].to_parquet(folder / "part-0.parquet")
+    frame[20:].to_parquet(folder / "part-1.parquet")
+
+
+@pytest.mark.parametrize("kind", ["letor", "table", "folder"])
 def test_a_source_with_a_cache_gives_the_same_splits(tmp_path: Path, kind: str) -> None:
     source = sources_of(tmp_path)[kind]
     through_cache = replace(source, cache=str(tmp_path / "cache"))
@@ -348,6 +377,32 @@ def test_a_change_of_a_file_beside_the_data_is_noticed(
     (tmp_path / changed).write_text(text)
     expected = replace(source, cache="none").load()
     assert content(source.load().train) == content(expected.train)
+
+
+def test_the_parts_of_a_folder_are_the_sources_of_its_store_and_the_key_of_its_cache(
+    tmp_path: Path,
+) -> None:
+    source = replace(sources_of(tmp_path)["folder"], cache=str(tmp_path / "cache"))
+    folder = tmp_path / "train.parquet"
+    before = source.load().train
+    part = folder / "part-1.parquet"
+    frame = pd.read_parquet(part)
+    frame.assign(label=1 - frame["label"]).to_parquet(part)
+    expected = replace(source, cache="none").load().train
+    assert content(source.load().train) == content(expected) != content(before)
+    output = tmp_path / "train.store"
+    main(["data", "build", str(folder), "--output", str(output)])
+    names = [Path(each.path).name for each in read_manifest(output).sources]
+    assert names == ["part-0.parquet", "part-1.parquet"]
+
+
+def test_what_is_no_regular_file_is_not_cached(tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    (tmp_path / "train.csv").mkdir()
+    source = TableFiles(name="t", train=f"{tmp_path}/train.csv", cache=str(cache))
+    with pytest.raises(DataError, match=naming("train.csv")):
+        source.load()
+    assert not cache.exists()
 
 
 # LETOR text whose features do not fit into memory becomes a store, through a temporary file.

@@ -16,7 +16,7 @@ from ltrbench import measure
 from ltrbench.data import Splits
 from ltrbench.data.features import FeatureMatrix
 from ltrbench.data.letor import write_letor
-from ltrbench.data.sources import DataSource, LetorFiles
+from ltrbench.data.sources import DataSource, LetorFiles, TableFiles
 from ltrbench.data.synthetic import Synthetic, make_synthetic
 from ltrbench.experiment import loading
 from ltrbench.experiment.loading import forget, load_once
@@ -118,6 +118,22 @@ def test_a_changed_file_is_read_again(
         == files(tmp_path).load().train.fingerprint
         != before.train.fingerprint
     )
+
+
+def test_a_rewritten_part_of_a_folder_is_read_again(tmp_path: Path) -> None:
+    folder = tmp_path / "train.parquet"
+    folder.mkdir()
+    frame = make_synthetic(12).to_frame()
+    half = len(frame) // 2
+    frame[:half].to_parquet(folder / "part-0.parquet")
+    frame[half:].to_parquet(folder / "part-1.parquet")
+    source = TableFiles(name="parts", train=str(folder), sort_queries=True)
+    before, _ = load_once(source)
+    assert load_once(source)[0] is before
+    frame[half:].assign(label=1).to_parquet(folder / "part-1.parquet")
+    after, _ = load_once(source)
+    expected = source.load().train.fingerprint
+    assert after.train.fingerprint == expected != before.train.fingerprint
 
 
 def test_the_least_recently_used_data_sets_make_room(

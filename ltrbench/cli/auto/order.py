@@ -59,12 +59,17 @@ class Order:
 
     @property
     def record(self) -> dict[str, Any]:
-        """The order as it is in the journal."""
+        """The order as it is in the journal, with the size and the time of each file."""
+        # Imported here, because it takes half a second, too long for --help.
+        from ltrbench.data.sources import files_of
+
         plain: dict[str, Any] = json.loads(json.dumps(asdict(self), default=str))
         for name, path in self.files.items():
-            if path.exists():
-                stamp = path.stat()
-                plain[f"content of {name}"] = [stamp.st_size, stamp.st_mtime_ns]
+            stamps = []
+            for file in files_of(path):
+                status = file.stat()
+                stamps += [status.st_size, status.st_mtime_ns]
+            plain[f"content of {name}"] = stamps
         return plain
 
     @property

@@ -165,3 +165,15 @@ def test_the_time_asked_for_holds_for_short_and_long_fits(
         shares.append(simulated.clock.spent / simulated.clock.budget)
     assert max(shares) <= 1.2
     assert np.median(shares) >= 0.8
+
+
+def test_the_journal_has_every_part_of_a_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "log.parquet"
+    folder.mkdir()
+    for name in ("part-0.parquet", "part-1.parquet"):
+        (folder / name).write_bytes(b"of yesterday")
+    order = Order(table=folder)
+    before = order.record
+    assert order.record == before
+    (folder / "part-1.parquet").write_bytes(b"of today")
+    assert order.record != before
