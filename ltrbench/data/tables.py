@@ -65,6 +65,8 @@ from ltrbench.shapes import Features
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow
+    from pyarrow.parquet import ParquetDataset
 
 SPLIT_ROLES = ("split_by", "group_by")
 """Settings that name the columns by which queries are split, which are not features."""
@@ -117,14 +119,16 @@ class Table:
                 frame[column] = _with_nulls(self.name, frame[column], missing)
         return frame
 
-    def check_has(self, columns: Sequence[str], other: str) -> None:
-        """Raises DataError unless the table has these columns of another table."""
+    def check_has(self, columns: Sequence[str], tables: Sequence[Table]) -> None:
+        """Raises DataError unless the table has these columns of the tables of its split."""
         lacking = [name for name in columns if name not in self.columns]
         if lacking:
+            have = [table.name for table in tables if lacking[0] in table.columns]
             listed = ", ".join(map(repr, lacking[:_SHOWN]))
             raise DataError(
                 f"{self.name}: the table has no column {listed}, which "
-                f"{other} has. The files of a split have the same columns: add it or ignore it."
+                f"{have[0]} has. The files of a split have the same columns: add it, or ignore it (in a run "
+                "data.ignore)."
             )
 
     def location(self, row: int) -> str:
@@ -167,9 +171,8 @@ class _Rows:
         texts += [*self.categories, *self.dates, *self.keep]
         columns = (*self.roles.values(), *self.features)
         numbers = [name for name in columns if name not in texts]
-        first = self.tables[0]
-        for table in self.tables[1:]:
-            table.check_has([*texts, *numbers], first.name)
+        for table in self.tables:
+            table.check_has([*texts, *numbers], self.tables)
         words = [*self.categories]
         if "group_by" in self.roles:
             words.append(self.roles["group_by"])
@@ -472,7 +475,7 @@ _Source: TypeAlias = "pd.DataFrame | str | Path | Sequence[str | Path]"
 
 
 def _open(source: _Source) -> list[Table]:
-    """Opens the tables of one split; the first one determines the columns."""
+    """Opens the tables of one split."""
     # Imported here, because pandas takes half a second, too long for --help.
     import pandas as pd
 
@@ -567,6 +570,8 @@ def _open_parquet(path: Path) -> Table:
 
     with _naming(path):
         dataset = parquet.ParquetDataset(path)
+        parts = {each.path: each.physical_schema.names for each in dataset.fragments}
+        dataset = parquet.ParquetDataset(path, schema=_schema_of_parts(dataset))
         # Without the index that pandas wrote, which is no feature.
         empty = dataset.schema.empty_table().to_pandas()
 
@@ -575,6 +580,7 @@ def _open_parquet(path: Path) -> Table:
     ) -> pd.DataFrame:
         with _naming(path):
             names = list(dict.fromkeys([*texts, *numbers]))
+            _check_parts(parts, names)
             table = dataset.read(columns=names)
             # Whole numbers with nulls would become floats.
             of_texts = table.select(list(dict.fromkeys(texts))).to_pandas(
@@ -592,6 +598,31 @@ def _open_parquet(path: Path) -> Table:
         read,
         categorical=_categorical_columns(empty),
     )
+
+
+def _schema_of_parts(dataset: ParquetDataset) -> pyarrow.Schema:
+    """Returns the schema of a folder with the columns of all parts; pyarrow takes those of the first part."""
+    schema = dataset.schema
+    for fragment in dataset.fragments:
+        for column in fragment.physical_schema:
+            if column.name not in schema.names:
+                schema = schema.append(column)
+    return schema
+
+
+def _check_parts(parts: Mapping[str, Sequence[str]], names: Sequence[str]) -> None:
+    """Raises DataError if a part of a Parquet folder lacks a column, which pyarrow would fill with nulls.
+
+    Args:
+        parts: path of each part -> its columns, without those that the names of folders give.
+    """
+    for name in names:
+        lacking = [path for path, columns in parts.items() if name not in columns]
+        if lacking and len(lacking) < len(parts):
+            raise DataError(
+                f"{lacking[0]}: the part has no column {name!r}, which other parts of the folder have. Write "
+                "all parts with the same columns, or ignore it (in a run data.ignore)."
+            )
 
 
 def parts_of(folder: Path) -> list[Path]:
@@ -723,7 +754,7 @@ def _rows_of(
     roles: Mapping[str, str | None],
     required: Collection[str] = (),
 ) -> _Rows:
-    """Opens tables and assigns the columns of the first one.
+    """Opens tables and assigns their columns; each table must have those that are read.
 
     Args:
         roles: role -> given column.
@@ -734,9 +765,9 @@ def _rows_of(
     """
     tables = _open(source)
     first_days = _first_days(options.dates, options.is_training)
-    columns = _Columns.of(tables[0], options, roles, required)
+    columns = _Columns.of(_united(tables), options, roles, required)
     features = columns.features
-    _check_number(tables[0], options, features)
+    _check_number(columns.table, options, features)
     categories = {}
     for name in features:
         if name in columns.categorical:
@@ -753,6 +784,19 @@ def _rows_of(
         dates={name: first_days.get(name) for name in columns.dates},
         encoded=columns.encoded(list(categories)),
     )
+
+
+def _united(tables: Sequence[Table]) -> Table:
+    """Returns the first table with the columns of all tables, to assign columns; its rows are not read."""
+    names: list[str] = []
+    columns: list[str] = []
+    for table in tables:
+        added = [column for column in table.columns if column not in columns]
+        if added:
+            names.append(table.name)
+            columns += added
+    name = " and ".join(names[:_SHOWN])
+    return replace(tables[0], name=name, columns=columns)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -1088,7 +1132,8 @@ def read_table(
 
     Args:
         source: a DataFrame; or the path of a .parquet file or a .csv file, plain or compressed; or several
-            paths that form one split, where a query may continue in the next file.
+            paths that form one split, where a query may continue in the next file; each has the columns that
+            are read, and so has each part of a Parquet folder.
         num_features: required number of features; None: any number.
         label, query, document, weight, position: column of each role; None: the name in `ROLES` that the
             table has.

@@ -23,7 +23,7 @@ from toy_runs import mentions
 
 import ltrbench
 from ltrbench.data import RankingDataset
-from ltrbench.data.dataset import as_written
+from ltrbench.data.dataset import ROLE_OF_NAME, as_written
 from ltrbench.data.letor import read_letor
 from ltrbench.data.store import read_store, write_store
 from ltrbench.data.tables import (
@@ -532,7 +532,49 @@ def test_a_file_of_a_split_that_lacks_a_column_is_named(
     write_frame(frame(a=[1, 2, 3]), paths[0])
     write_frame(frame(b=[1, 2, 3]), paths[1])
     with pytest.raises(DataError, match=naming(f"other.{ending}:", "'a'", "first")):
+        read_table(paths, ignore=["b"])
+    with pytest.raises(DataError, match=naming(f"first.{ending}:", "'b'", "other")):
         read_table(paths)
+
+
+ADDED: dict[str, Any] = {
+    "z": ([1, 2, 3], {}),
+    "weight": ([1, 2, 3], {"features": ["bm25"]}),
+    "position": ([1, 2, 3], {"features": ["bm25"]}),
+    "document_id": (["u", "v", "w"], {}),
+    "price": ([1, 2, 3], {"features": ["bm25"], "keep": ["p*"]}),
+}
+"""Column of the second file of a split -> its cells, and options with which it would be read."""
+
+
+@pytest.mark.parametrize("column", ADDED)
+@pytest.mark.parametrize("form", ["csv", "parquet", "folder"])
+def test_a_column_that_only_one_file_of_a_split_has_is_refused_in_any_order(
+    tmp_path: Path, form: str, column: str
+) -> None:
+    cells, options = ADDED[column]
+    plain = frame()
+    wide = plain.assign(**{column: cells}, query_id=3)
+    for tables in ([plain, wide], [wide, plain]):
+        source = files_or_parts(tmp_path, form, tables)
+        with pytest.raises(DataError, match=naming(f"'{column}'", "data.ignore")):
+            read_table(source, **options)
+        ignored: dict[str, Any] = {"features": ["bm25"]}
+        if column in ROLE_OF_NAME:
+            ignored = {"ignore": [column]}
+        assert read_table(source, **ignored).feature_names == ("bm25",)
+        if column in ROLE_OF_NAME:
+            assert read_table_features(source).shape == (6, 1)
+
+
+def files_or_parts(folder: Path, form: str, tables: list[pd.DataFrame]) -> Any:
+    """Returns the paths of several files, or the path of a folder of parts."""
+    ending = "csv" if form == "csv" else "parquet"
+    paths = [folder / f"t.parquet/{number}.{ending}" for number in range(len(tables))]
+    paths[0].parent.mkdir(exist_ok=True)
+    for path, table in zip(paths, tables, strict=True):
+        write_frame(table, path)
+    return paths[0].parent if form == "folder" else paths
 
 
 @pytest.mark.slow
