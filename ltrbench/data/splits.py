@@ -368,8 +368,9 @@ class _Period:
 
     def is_after(self, time: Any) -> bool:
         """Returns whether a query of this time remains: it is before the split and the gap."""
-        if self.gap is None:
-            return bool(time < self.begin)
+        is_before = bool(time < self.begin)
+        if self.gap is None or not is_before:
+            return is_before
         return bool(time <= self.begin - self.gap)
 
 

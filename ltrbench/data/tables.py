@@ -1627,7 +1627,7 @@ def gap_between(gap: str | float, times: Mapping[str, Any]) -> Any:
     """Returns a gap in the units of times: 7d, 12h and 2w between dates, 7 between numbers.
 
     Raises:
-        ConfigError: The gap has another form, or the units of the other kind of times.
+        ConfigError: The gap has another form, the units of the other kind of times, or over 290 years.
     """
     import pandas as pd
 
@@ -1642,7 +1642,12 @@ def gap_between(gap: str | float, times: Mapping[str, Any]) -> Any:
         raise ConfigError(
             f"data.gap is {gap!r}; the times of data.split_by are {form}."
         )
-    return kind(str(gap).replace("d", "D").replace("w", "W"))
+    try:
+        return kind(str(gap).replace("d", "D").replace("w", "W"))
+    except ValueError:
+        raise ConfigError(
+            f"data.gap is {gap!r:.60}; set a gap shorter than the times of data.split_by, such as 7d."
+        ) from None
 
 
 def span_of(split: RankingDataset, times: Mapping[str, Any]) -> tuple[str, str]:

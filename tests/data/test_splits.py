@@ -554,6 +554,22 @@ def test_every_query_of_train_and_valid_is_a_gap_before_the_next_split(
         )
 
 
+@pytest.mark.parametrize(
+    ("times", "gap"), [(DAYS, "0d"), (DAYS, "0h"), (list(range(10)), 0)], ids=str
+)
+def test_a_gap_of_nothing_is_no_gap(
+    write: Write, times: list[Any], gap: object
+) -> None:
+    train = write(frame(times))
+    ways: list[dict[str, Any]] = [{}, {"cv": 3, "fold": 2, "cv_split": "forward"}]
+    for way in ways:
+        without = load(train, split_by="date", **way)
+        splits = load(train, split_by="date", gap=gap, **way)
+        expected = [ids(split) for _, split in without]
+        assert [ids(split) for _, split in splits] == expected
+        assert splits.num_in_gaps == without.num_in_gaps
+
+
 def test_folds_in_order_of_time_train_on_earlier_queries_only(write: Write) -> None:
     order = [3, 0, 9, 4, 1, 8, 2, 7, 5, 6]
     train = write(frame([DAYS[place] for place in order]))
@@ -612,6 +628,8 @@ def test_a_final_model_trains_on_all_queries_also_if_the_runs_had_a_subset(
         ({"split_by": "date", "gap": "7"}, ["data.gap", "'7'", "7d"]),
         ({"split_by": "date", "gap": "a week"}, ["data.gap", "'a week'", "7d"]),
         ({"split_by": "bm25", "gap": "7d"}, ["data.gap", "'7d'", "numbers"]),
+        ({"split_by": "date", "gap": "200000d"}, ["data.gap", "'200000d'", "7d"]),
+        ({"split_by": "date", "gap": f"{'9' * 400}d"}, ["data.gap", "999", "7d"]),
         (
             {"split_by": "date", "cv": 5, "fold": 1},
             ["split_by=date", "cv_split=forward", "data.train"],
