@@ -170,8 +170,8 @@ a group is as old as its oldest query
 - time_of_unit[unit] = max(time, time_of_unit.get(unit, time))
 + time_of_unit[unit] = min(time, time_of_unit.get(unit, time))
 a held-out share may take all queries
-- num_taken = min(num_taken, len(shuffled) - 1)
-+ num_taken = min(num_taken, len(shuffled))
+- num_taken = min(num_taken, len(units) - 1)
++ num_taken = min(num_taken, len(units))
 
 [formats]
 a missing value that has no side of its own goes right at the threshold 0

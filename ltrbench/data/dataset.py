@@ -45,7 +45,7 @@ from ltrbench.data.features import (
 )
 from ltrbench.data.impressions import Impressions, appended
 from ltrbench.errors import DataError, did_you_mean
-from ltrbench.shapes import Features, Labels, PerQuery, QueryStart
+from ltrbench.shapes import Features, Indices, Labels, PerQuery, QueryStart
 from ltrbench.tables import one_line
 
 if TYPE_CHECKING:
@@ -895,7 +895,7 @@ class RankingDataset(Judgments):
             DataError: The list is empty, or an id is repeated.
             IndexError: A query does not exist.
         """
-        chosen = _as_array("queries", queries, np.int64)
+        chosen = _chosen(queries)
         sizes = self.query_sizes[chosen]
         query_start = np.concatenate([[0], np.cumsum(sizes)])
         # Each row keeps its offset within its query.
@@ -931,6 +931,14 @@ class RankingDataset(Judgments):
         if "rounded_keys" in self.__dict__:
             taken.__dict__["rounded_keys"] = read_only(self.rounded_keys[rows])
         return taken
+
+
+def _chosen(queries: ArrayLike) -> Indices:
+    """Returns the (n,) indices of queries; raises DataError if there are none."""
+    chosen: Indices = _as_array("queries", queries, np.int64)
+    if not chosen.size:
+        raise DataError("no queries were chosen; pass the index of at least one.")
+    return chosen
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,8 +9,9 @@ from __future__ import annotations
 import copy
 import logging
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -159,14 +160,21 @@ def split_queries(
             f"{_counted(dataset, len(shuffled))} cannot be split; more are needed, or a {name} set of its "
             "own."
         )
-    if groups is None:
-        num_taken = max(round(share * len(shuffled)), 1)
-        num_taken = min(num_taken, len(shuffled) - 1)
-    else:
-        num_taken = _num_closest([len(queries) for queries in shuffled], share)
-    taken = np.sort(np.concatenate(shuffled[:num_taken]))
-    rest = np.sort(np.concatenate(shuffled[num_taken:]))
+    divide = partial(_in_two, share=share, is_grouped=groups is not None)
+    taken, rest = _queries_of_parts(shuffled, divide)
     return dataset.take_queries(rest), dataset.take_queries(taken)
+
+
+def _in_two(
+    units: Sequence[Indices], share: float, is_grouped: bool
+) -> list[Sequence[Indices]]:
+    """Returns the units that are held out, and the others; for groups by the number of their queries."""
+    if is_grouped:
+        num_taken = _num_closest([len(queries) for queries in units], share)
+    else:
+        num_taken = max(round(share * len(units)), 1)
+        num_taken = min(num_taken, len(units) - 1)
+    return [units[:num_taken], units[num_taken:]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -394,10 +402,11 @@ def folds(
     seed: int,
     groups: Mapping[str, str] | None = None,
 ) -> list[Indices]:
-    """Partitions the queries into cross-validation folds whose sizes differ by at most one.
+    """Partitions the queries into cross-validation folds, none of which is empty.
 
-    Queries with identical judged lists are in the same fold and count once. With groups, the sizes are as
-    equal as whole groups permit.
+    Queries with identical judged lists are in the same fold and count once; near-duplicates are in the same
+    fold. If there are none of both, the sizes differ by at most one. With groups, the sizes are as equal as
+    whole groups permit.
 
     Args:
         groups: query id -> group, for groups of queries that stay together; None: no groups.
@@ -410,15 +419,13 @@ def folds(
     """
     require("cv", num_folds, at_least=2)
     shuffled = _shuffled_units(dataset, seed, groups)
-    if num_folds > len(shuffled):
+    num_units = sum(unit.size > 0 for unit in shuffled)
+    if num_folds > num_units:
         raise DataError(
-            f"cv is {num_folds} for {_counted(dataset, len(shuffled))}; set a smaller cv."
+            f"cv is {num_folds} for {_counted(dataset, num_units)}; set a smaller cv."
         )
-    if groups is None:
-        dealt: list[Any] = [shuffled[first::num_folds] for first in range(num_folds)]
-    else:
-        dealt = _deal_largest_first(shuffled, num_folds)
-    return [np.sort(np.concatenate(lists)) for lists in dealt]
+    deal = _deal_in_turn if groups is None else _deal_largest_first
+    return _queries_of_parts(shuffled, partial(deal, num_folds=num_folds))
 
 
 def take_fold(
@@ -480,7 +487,7 @@ def _shuffled_units(
 
     Near-duplicates are in the array of the first of them. The arrays of the others are empty, unless there
     are groups or more than a tenth are empty, so that all other queries are split as if there were no
-    near-duplicates.
+    near-duplicates; see `_queries_of_parts`.
     """
     require("data.split_seed", seed, at_least=0)
     unit_of_query = _units(dataset, groups).tolist()
@@ -557,9 +564,27 @@ def _num_closest(sizes: Sequence[int], share: float) -> int:
     return int(np.argmin(distances)) + 1
 
 
+def _queries_of_parts(
+    units: Sequence[Indices],
+    divide: Callable[[Sequence[Indices]], Sequence[Sequence[Indices]]],
+) -> list[Indices]:
+    """Returns the queries of each part, in file order.
+
+    Empty units count, as in the splits of data without near-duplicates, unless a part would be empty.
+    """
+    parts = divide(units)
+    if not all(sum(map(len, part)) for part in parts):
+        parts = divide([unit for unit in units if unit.size])
+    return [np.sort(np.concatenate(part)) for part in parts]
+
+
+def _deal_in_turn(units: Sequence[Indices], num_folds: int) -> list[Sequence[Indices]]:
+    return [units[first::num_folds] for first in range(num_folds)]
+
+
 def _deal_largest_first(
     units: Sequence[Indices], num_folds: int
-) -> list[list[Indices]]:
+) -> list[Sequence[Indices]]:
     """Deals units to folds, the largest first, each to the fold with the fewest queries."""
     dealt: list[list[Indices]] = [[] for _ in range(num_folds)]
     sizes = np.zeros(num_folds, dtype=np.int64)
@@ -567,7 +592,7 @@ def _deal_largest_first(
         smallest = int(np.argmin(sizes))
         dealt[smallest].append(unit)
         sizes[smallest] += len(unit)
-    return dealt
+    return [*dealt]
 
 
 def _counted(dataset: RankingDataset, num_units: int) -> str:

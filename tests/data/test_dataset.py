@@ -148,6 +148,8 @@ def test_taken_queries_keep_every_document_with_all_that_belongs_to_it(
     )
     assert taken.query_sizes.tolist() == [sizes[query] for query in queries]
     assert taken.query_ids.tolist() == [f"q{query}" for query in queries]
+    with pytest.raises(DataError, match="queries"):
+        whole.take_queries([])
     assert taken.query_weights.tolist() == [query + 1 for query in queries]
 
 

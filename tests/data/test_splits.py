@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -268,6 +269,27 @@ def test_noisy_copies_of_queries_are_refused_in_two_files_and_stay_together_in_t
             ]
             assert originals[0].isdisjoint(originals[1])
             assert rest.num_queries + taken.num_queries == 130
+
+
+def test_near_duplicates_leave_no_split_and_no_fold_empty() -> None:
+    unique = random_queries(1, 11)
+    near = unique.take_queries([0]).with_fields(query_ids=np.array(["near"]))
+    features = near.features.copy()
+    features[0] += 1
+    near = near.with_fields(features=features)
+    whole = Splits(unique, None, near).whole().train
+    pair = [0, 11]
+    for seed in range(30):
+        for num_folds in (2, 5, 10, 11):
+            parts = [part.tolist() for part in folds(whole, num_folds, seed)]
+            assert all(parts)
+            assert sorted(itertools.chain(*parts)) == list(range(12))
+            assert any({*pair} <= {*part} for part in parts)
+        for share in (0.001, 0.05, 0.5, 0.95):
+            rest, taken = split_queries(whole, share, seed, "test")
+            assert rest.num_queries + taken.num_queries == 12
+    with pytest.raises(DataError, match=naming("cv is 12", "11 groups", "smaller cv")):
+        folds(whole, 12, 0)
 
 
 @given(
