@@ -1048,6 +1048,11 @@ def companions_of(path: Path) -> list[Path]:
     ]
 
 
+def has_query_sizes(path: Path) -> bool:
+    """Returns whether a data file has LightGBM's file of query sizes beside it, instead of query ids."""
+    return companion(path, ".query").exists()
+
+
 def _read_companions(paths: Sequence[Path]) -> Companions:
     """Reads the companion files of the data files of a split.
 

@@ -17,7 +17,7 @@ import tarfile
 import tempfile
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
@@ -27,7 +27,12 @@ from numpy.typing import NDArray
 
 from ltrbench.data.blocks import as_paths, without_compression_ending
 from ltrbench.data.dataset import RankingDataset
-from ltrbench.data.letor import companions_of, read_letor, read_letor_features
+from ltrbench.data.letor import (
+    companions_of,
+    has_query_sizes,
+    read_letor,
+    read_letor_features,
+)
 from ltrbench.data.splits import (
     HeldOut,
     Splits,
@@ -277,8 +282,12 @@ class SplitSource(DataSource):
             num_in_gaps=num_in_gaps,
             notes=all_notes,
         )
-        check_files(given)
+        check_files(given, self.without_ids())
         return checked
+
+    def without_ids(self) -> Collection[str] | None:
+        """Returns the splits whose files have no query ids, as for `check_files`; None: not known."""
+        return None
 
     def _take_fold(
         self,
@@ -457,6 +466,9 @@ class FileSource(SplitSource):
     def read(self, key: str, train: RankingDataset | None) -> RankingDataset:
         """Reads the files under a key; `train` is None for the training files themselves."""
 
+    def without_ids(self) -> Collection[str] | None:
+        return ()
+
     def existing(self, key: str) -> list[Path]:
         """Returns the paths under a key of the YAML.
 
@@ -540,6 +552,15 @@ class LetorFiles(FileSource):
     nulls: str = "refuse"
     sparse: bool = False
     feature_names: str | None = None
+
+    def without_ids(self) -> Collection[str] | None:
+        without = []
+        for key in ("train", VALID, TEST):
+            if getattr(self, key) is not None:
+                files = self.existing(key)
+                if any(map(has_query_sizes, files)):
+                    without.append(key)
+        return without
 
     def read(self, key: str, train: RankingDataset | None) -> RankingDataset:
         fields = (

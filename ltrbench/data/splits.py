@@ -741,7 +741,10 @@ def _pairs_in_words(pairs: Sequence[tuple[str, str]]) -> str:
     return "; ".join(shown)
 
 
-def check_files(files: Mapping[str, RankingDataset | None]) -> None:
+def check_files(
+    files: Mapping[str, RankingDataset | None],
+    without_ids: Collection[str] | None = None,
+) -> None:
     """Raises DataError if queries of two files are near-duplicates or have the same id.
 
     The same id is no evidence if one of the files numbers its queries from 1, as the other may do as well;
@@ -749,6 +752,8 @@ def check_files(files: Mapping[str, RankingDataset | None]) -> None:
 
     Args:
         files: name of the split -> its queries, before any are held out; None: no file.
+        without_ids: splits whose files have no ids, so that their queries are numbered when they are read;
+            None: not known, so that all splits with the ids 1, 2, ... may have none.
     """
     given = [(name, split) for name, split in files.items() if split]
     for (name, split), (other_name, other) in combinations(given, 2):
@@ -775,8 +780,10 @@ def check_files(files: Mapping[str, RankingDataset | None]) -> None:
                 f"{common}: {other_name} would leak into {name}. Move all documents of a query to one file; "
                 "if they are different queries, give them different ids."
             )
-        # Data without ids are numbered from 1 without gaps, and need no warning.
+        # Without ids in the files, equal ids mean nothing.
         is_numbered = max(largest, other_largest) <= 1
+        if without_ids is not None:
+            is_numbered = {name, other_name} <= {*without_ids}
         if not is_numbered or split.num_queries == other.num_queries:
             log.warning("%s: a leak, unless each file numbers its own queries.", common)
 

@@ -338,6 +338,30 @@ def test_an_id_in_two_files_is_refused_unless_each_file_numbers_its_queries(
     assert "train and test have 1 common query ids (2)" in caplog.text
 
 
+@pytest.mark.parametrize("ending", ["csv", "txt", "query"])
+def test_equal_numbers_as_ids_of_two_files_are_a_warning_if_they_are_written(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, ending: str
+) -> None:
+    paths = {}
+    for name, num_queries, first in (("train", 20, 0), ("test", 10, 100)):
+        rows = [(query, f"{first + query}.5") for query in range(1, num_queries + 1)]
+        path = tmp_path / f"{name}.txt"
+        if ending == "csv":
+            path = tmp_path / f"{name}.csv"
+            lines = ["query_id,label,bm25", *(f"{a},1,{b}" for a, b in rows)]
+        elif ending == "txt":
+            lines = [f"1 qid:{a} 1:{b}" for a, b in rows]
+        else:
+            lines = [f"1 1:{b}" for _, b in rows]
+            (tmp_path / f"{name}.txt.query").write_text("1\n" * num_queries)
+        path.write_text("\n".join(lines))
+        paths[name] = str(path)
+    source = TableFiles if ending == "csv" else LetorFiles
+    source(name="mine", train=paths["train"], test=paths["test"]).load()
+    is_warned = "10 common query ids" in caplog.text
+    assert is_warned is (ending != "query")
+
+
 # Splits of tables by a column: by time, and by groups of queries that stay together.
 
 
