@@ -47,6 +47,13 @@ class Guard:
             return f"{self.metric}:{self.group}"
         return self.metric
 
+    def __str__(self) -> str:
+        """Returns the guard as `parse` reads it, a cost in ms or MB."""
+        unit = ""
+        if self.metric in COSTS:
+            unit = next(iter(COSTS[self.metric]))
+        return f"{self.name}={self.limit:.10g}{unit}"
+
     @classmethod
     def parse(cls, text: str) -> Guard:
         """Returns the guard that a text describes, as in the table above.
@@ -54,8 +61,8 @@ class Guard:
         Raises:
             ConfigError: The name is unknown, or the limit is missing or has the wrong sign or unit.
 
-        >>> Guard.parse("ndcg@10:device=phone=-0.01"), Guard.parse("latency=0.5s").limit
-        (Guard(metric='ndcg@10', limit=-0.01, group='device=phone'), 500.0)
+        >>> Guard.parse("ndcg@10:device=phone=-0.01"), str(Guard.parse("latency=0.5s"))
+        (Guard(metric='ndcg@10', limit=-0.01, group='device=phone'), 'latency=500ms')
         """
         name = text
         number = ""

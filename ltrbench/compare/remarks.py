@@ -47,6 +47,8 @@ class OtherLook:
     """An earlier look at the runs of a sweep, as a note about a later one names it.
 
     Attributes:
+        metrics: The primary metric, then the others of the family.
+        guards: The guards with their limits.
         counts: "fold", "repeat", "resample" or "seed" -> number of its values, if there are several.
         labels: Labels of the rows; empty if they are those of the later look.
         convention: Empty for the default one.
@@ -54,6 +56,7 @@ class OtherLook:
     """
 
     metrics: Sequence[str]
+    guards: Sequence[str]
     counts: Mapping[str, int]
     labels: Sequence[str]
     convention: str
@@ -70,6 +73,8 @@ class OtherLook:
             words.append(f"under {self.convention}")
         if self.baseline is not None:
             words.append(f"against {self.baseline}")
+        if self.guards:
+            words.append(f"guarded by {listed(self.guards)}")
         if self.ropes:
             widths = ", ".join(f"±{rope:g}" for rope in self.ropes)
             words.append(f"(equivalent: {widths})")

@@ -82,14 +82,16 @@ _NUMBERS = ("replicates", "replicates.number")
 class Look(TypedDict):
     """A comparison from which claims can follow: a line of the ledger.
 
-    `ropes` has half the width of the region of equivalence of each metric. `rows` has the label of each
-    compared row, and a digest of its overrides or, for another system, of its scores. `trainings` has each
-    fold, split seed, resample and seed that the sweep has planned for these rows, such as "seed 1", and
-    `left_out` the trainings that were left out for a stated reason.
+    `metrics` has the primary metric, then the others of the family, and `guards` each guard with its limit,
+    such as "map=-0.01". `ropes` has half the width of the region of equivalence of each metric with claims.
+    `rows` has the label of each compared row, and a digest of its overrides or, for another system, of its
+    scores. `trainings` has each fold, split seed, resample and seed that the sweep has planned for these
+    rows, such as "seed 1", and `left_out` the trainings that were left out for a stated reason.
     """
 
     data: str
     metrics: list[str]
+    guards: list[str]
     convention: str
     baseline: str | None
     ropes: dict[str, float]
@@ -103,7 +105,15 @@ class Look(TypedDict):
 def _identity(look: Look) -> str:
     """Returns a digest of the fields of a look, without the time, and of its rows without their labels, which
     may change with the other rows and with the version of ltrbench."""
-    names = ("metrics", "convention", "baseline", "ropes", "trainings", "left_out")
+    names = (
+        "metrics",
+        "guards",
+        "convention",
+        "baseline",
+        "ropes",
+        "trainings",
+        "left_out",
+    )
     fields: Mapping[str, object] = look
     values = [fields[name] for name in names]
     rows = sorted(look["rows"].values())
@@ -126,6 +136,7 @@ def _beside(other: Look, look: Look) -> OtherLook:
     convention = other["convention"]
     return OtherLook(
         metrics=other["metrics"],
+        guards=other["guards"],
         counts={name: count for name, count in counts.items() if count > 1},
         labels=labels,
         convention="" if convention == DEFAULT.name else convention,
@@ -290,15 +301,16 @@ def _look(
         missing: Jobs that were left out for a stated reason.
     """
     settings = item.settings
-    metrics = sorted({item.metric, *item.declared})
-    ropes = {name: settings.rope_of(name) for name in metrics}
+    further = sorted({*settings.family} - {item.metric})
+    claimed = sorted({item.metric, *item.declared})
     trainings = itertools.chain.from_iterable(map(_training, jobs.values()))
     return Look(
         data=cell_of(item.rows[0].runs[0]).data,
-        metrics=metrics,
+        metrics=[item.metric, *further],
+        guards=sorted(set(map(str, settings.guards))),
         convention=settings.convention.name,
         baseline=settings.baseline if settings.names_baseline else None,
-        ropes=ropes,
+        ropes={name: settings.rope_of(name) for name in claimed},
         rows={row.label: _digest(row, jobs) for row in item.rows},
         trainings=sorted(set(trainings)),
         left_out=sorted(map(_row_and_training, missing)),

@@ -19,7 +19,7 @@ from messages import naming
 from plan_cases import job, numbered
 from toy_runs import mentions, write
 
-from ltrbench.compare import Comparison, Settings, answer_of, compare, render
+from ltrbench.compare import Comparison, Guard, Settings, answer_of, compare, render
 from ltrbench.compare.remarks import notes_of
 from ltrbench.errors import ResultError
 from ltrbench.metrics import preset
@@ -109,6 +109,35 @@ def test_the_level_falls_with_every_other_look_at_the_same_runs(tmp_path: Path) 
     again = compared(sweep, metric="ndcg@5")
     assert again.settings.level == after(8)  # with more seeds it is another one
     assert compared(sweep, metric="ndcg@5").settings.level == after(8)
+
+
+def test_rotating_the_primary_metric_the_family_and_the_guards_are_other_looks(
+    tmp_path: Path,
+) -> None:
+    sweep = sweep_of(tmp_path / "s", (1, 2, 3))
+
+    def guarded(metric: str, *guards: str) -> dict[str, Any]:
+        parsed = tuple(map(Guard.parse, guards))
+        return {"metric": metric, "guards": parsed, "baseline": "native"}
+
+    looks: list[dict[str, Any]] = [
+        guarded("ndcg@10", "map=-0.01"),
+        guarded("map", "ndcg@10=-0.01"),
+        guarded("ndcg@10", "map=-0.02"),
+        guarded("ndcg@10", "map=-0.01", "memory=99MB"),
+        guarded("ndcg@10", "map=-0.01", "memory=1GB"),
+        {"metric": "ndcg@10", "family": ("map",), "baseline": "native"},
+        {"metric": "map", "family": ("ndcg@10",), "baseline": "native"},
+    ]
+    levels = [compared(sweep, **settings).settings.level for settings in looks]
+    assert levels == [LEVEL, *(after(number) for number in range(2, 8))]
+    # The same look: guards and further metrics in another order, and a primary metric that is named twice.
+    again = compared(sweep, **guarded("ndcg@10", "memory=1GB", "map=-0.01"))
+    assert again.settings.level == after(5)
+    family = ("map", "ndcg@10")
+    same = compared(sweep, metric="ndcg@10", family=family, baseline="native")
+    assert same.settings.level == after(6)
+    assert mentions(about_the_look(same), "map=-0.01")
 
 
 def test_other_rows_and_other_left_out_trainings_are_other_looks(
