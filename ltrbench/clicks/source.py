@@ -357,6 +357,7 @@ class _Lists:
             "propensity": self.settings.propensity,
             "sessions": len(self.log.session_names),
             "cluster": self.settings.cluster,
+            "has_features": not self.has_no_features,
             "theta": values.tolist(),
             "errors_of_log_theta": errors.tolist(),
             "replays": [vars(replay) for replay in checked],

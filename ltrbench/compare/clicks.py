@@ -24,6 +24,9 @@ CLICKS = "clicks"
 
 LARGEST_SHARE = 0.05
 """Largest part of an estimate that one click may carry: intervals cover 90 % at 3 %, and 81 % at 16 %."""
+LARGEST_MODELLED_SHARE = 0.05
+"""Largest part of an estimate that a model of documents which were never shown may carry: if the features say
+nothing, intervals cover 88 % at 5 %, and 82 % at 10 %."""
 FEWEST_QUERIES = 50
 """Minimum effective number of queries of a claim."""
 
@@ -109,6 +112,9 @@ class Evidence:
                 f"one click carries {percent(support.largest_share)} of an estimate, more than "
                 f"{percent(LARGEST_SHARE)}: log more lists"
             )
+        on_model = self._lack_of_shown(support.modelled_share)
+        if on_model:
+            return on_model
         if support.effective_queries >= FEWEST_QUERIES:
             return ""
         remedy = "log more of them"
@@ -117,6 +123,23 @@ class Evidence:
         return (
             f"the effective number of {self.units} is {support.effective_queries:.0f}, below "
             f"{FEWEST_QUERIES}: {remedy}"
+        )
+
+    def _lack_of_shown(self, modelled_share: float) -> str:
+        """Returns why too much of an estimate is of documents that were never shown; empty if it is not."""
+        carries = f"carries {percent(modelled_share)} of an estimate"
+        has_features = self.facts.get("has_features", True)
+        if modelled_share and not has_features:
+            return (
+                f"the mean attraction of the shown documents {carries}, for documents that were never shown, "
+                "because the log has no features: add them (data.documents=FILE), or log lists that show "
+                "these documents"
+            )
+        if modelled_share <= LARGEST_MODELLED_SHARE:
+            return ""
+        return (
+            f"a model of documents that were never shown {carries}, more than "
+            f"{percent(LARGEST_MODELLED_SHARE)}: log lists that show them"
         )
 
     def remarks(self) -> Iterator[Remark]:

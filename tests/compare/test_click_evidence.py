@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click_cases import dataset_of, make_log, make_world
-from toy_runs import write
+from toy_runs import mentions, write
 
 from ltrbench.clicks.source import with_columns
 from ltrbench.compare import Comparison, Settings, compare
@@ -248,6 +248,31 @@ def test_a_comparison_of_raw_clicks_is_said_to_repeat_the_shown_order(
         comparison = _compared(tmp_path / metric, judged, metric, kind="clicks")
         said = " ".join(answer_of(comparison).remarks)
         assert ("does not correct clicks" in said) == is_raw
+
+
+@pytest.mark.parametrize(
+    ("num_shown", "columns", "named"),
+    [
+        (5, ["feature"], ["5 %", "never shown"]),
+        (9, [], ["no features", "data.documents=FILE"]),
+        (9, ["feature"], ["Take good"]),
+    ],
+)
+def test_what_a_model_of_documents_that_were_never_shown_carries_is_no_claim(
+    tmp_path: Path, num_shown: int, columns: list[str], named: list[str]
+) -> None:
+    frame = make_log(make_world(0, 160), num_sessions=2000)
+    is_shown = frame["position"] < num_shown
+    frame["click"] = frame["click"].where(is_shown, 0)
+    frame["position"] = frame["position"].where(is_shown)
+    if not columns:
+        frame = frame.drop(columns="feature")
+    judged = with_columns(dataset_of(frame))
+    comparison = _compared(tmp_path, judged, has_features=bool(columns))
+    assert mentions(answer_of(comparison).headline, *named)
+    pair = comparison.claim("good")
+    assert pair is not None
+    assert bool(pair.withheld) == (named != ["Take good"])
 
 
 def test_one_heavy_click_carries_no_claim(tmp_path: Path) -> None:
