@@ -57,8 +57,9 @@ def replays(
     """Returns a check for each ranker that shares enough documents with others; without rankers, of the
     randomised lists against all others.
 
-    For a query and document u let c and m be the numbers of clicks, and the sum of theta over the displays,
-    by the ranker (f) and by all others (g). The prediction of c_f is m_f c_g / m_g. Its error is tested by
+    For a query and document u let c and m be the numbers of clicks, and the sum of the examination over the
+    displays, by the ranker (f) and by all others (g), on days with several rankers. The prediction of c_f is
+    m_f c_g / m_g. Its error is tested by
 
         sum_u c_f - (c_f + c_g) m_f / (m_f + m_g)
 
@@ -124,9 +125,9 @@ class _Prediction:
     @classmethod
     def of(cls, given: Impressions, is_own: NDArray[np.bool_]) -> _Prediction:
         num_units = int(given.units.max(initial=-1)) + 1
-        examined = given.shown * np.nan_to_num(given.theta)[given.positions]
-        own = _Sums.of(given, is_own, examined, num_units)
-        others = _Sums.of(given, ~is_own, examined, num_units)
+        examined = _examined(given)
+        own = _Sums.of(given, is_own & given.is_compared, examined, num_units)
+        others = _Sums.of(given, ~is_own & given.is_compared, examined, num_units)
         is_common = (own.examined > 0) & (others.examined > 0)
         rates = _ratio(others.clicks, others.examined, is_common)
         of_both = own.examined + others.examined
@@ -145,6 +146,16 @@ class _Prediction:
         )
 
 
+def _examined(given: Impressions) -> Values:
+    """Returns (I,), the sum of the examination over the displays of each row.
+
+    It is 0 on days with one ranker: theta was estimated without them, and documents may have had another
+    attraction.
+    """
+    examined = given.shown * np.nan_to_num(given.propensities)
+    return np.where(given.is_compared, examined, 0.0)
+
+
 def _ratio(numerators: Values, denominators: Values, where: Any) -> Values:
     """Returns quotients; 0 elsewhere."""
     ratio = np.zeros(len(numerators))
@@ -154,7 +165,7 @@ def _ratio(numerators: Values, denominators: Values, where: Any) -> Values:
 
 @dataclass(frozen=True, eq=False)
 class _Sums:
-    """Of each query and document: clicks, and the sum of theta over displays."""
+    """Of each query and document: clicks, and the sum of the examination over displays."""
 
     clicks: Values
     examined: Values

@@ -7,7 +7,7 @@
     click         1 if it was clicked, otherwise 0; required
     ranker        ranker, or its version, that made the list
     randomised    whether the list was shuffled
-    propensity    known probability that the position is examined, times that of the placement
+    propensity    known probability that the position is examined
     time          when the list was shown: a date (2026-01-31 or 20260131), a date and time, or Unix seconds
     user          user, for intervals by user instead of by query
     application   part of the log with its own first position

@@ -83,6 +83,7 @@ class Known(Examination):
     impressions: Impressions
     theta: Values
     given: Values | None = None
+    """(I,), propensities that differ within a position."""
 
     @property
     def propensities(self) -> Values:
@@ -301,10 +302,10 @@ def check_method(method: str) -> None:
 
 
 def _known(given: Impressions) -> Known:
-    """Returns the propensities of a column.
+    """Returns the propensities of a column, over their mean at position 0.
 
-    Theta_k is their mean at position k, over that of position 0. With probabilities of placement the two
-    differ, and expected clicks are those of a user who examines all positions alike.
+    Theta_k is their mean at position k over that at position 0: within a position they may differ, as between
+    devices.
     """
     values = given.propensities
     is_valid = (values > 0) & (values <= 1)
@@ -315,14 +316,13 @@ def _known(given: Impressions) -> Known:
             "above 0 and at most 1, for every shown document."
         )
     num = given.num_positions
-    lowest = np.full(num, np.inf)
-    highest = np.zeros(num)
-    np.minimum.at(lowest, given.positions, values)
-    np.maximum.at(highest, given.positions, values)
-    theta = np.where(highest > 0, highest, np.nan)
-    if (highest > lowest * (1 + 1e-9)).any():
-        return Known(given, np.where(highest > 0, 1.0, np.nan), values)
-    return Known(given, theta / theta[0])
+    sums = total(given.positions, given.shown * values, num)
+    shown = total(given.positions, given.shown, num)
+    means = np.full(num, np.nan)
+    np.divide(sums, shown, out=means, where=shown > 0)
+    # If no list starts at position 0, theta is relative to the first one.
+    first = means[given.positions.min()]
+    return Known(given, means / first, values / first)
 
 
 def power(given: Impressions, eta: float) -> Known:

@@ -139,6 +139,15 @@ def test_known_propensities_are_used_as_they_are() -> None:
     assert power.theta == pytest.approx([1, 1 / 4, 1 / 9])
 
 
+def test_propensities_that_differ_within_a_position_give_their_mean() -> None:
+    values = np.array([0.9, 0.4, 0.5, 0.2])
+    given = impressions_of_counts([[1, 3], [3, 1]], [[1, 0], [0, 1]])
+    known = estimate(replace(given, propensities=values), "column")
+    means = [(1 * 0.9 + 3 * 0.5) / 4, (3 * 0.4 + 1 * 0.2) / 4]
+    assert known.theta == pytest.approx([1, means[1] / means[0]])
+    assert known.propensities == pytest.approx(values / means[0])
+
+
 def test_the_error_of_theta_is_that_of_all_queries_in_any_split() -> None:
     rng = np.random.default_rng(0)
     influence = rng.normal(size=(200, 5)) * [0, 1, 2, 3, 4]
