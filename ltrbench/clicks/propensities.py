@@ -12,6 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,9 @@ from ltrbench.data.impressions import Impressions
 from ltrbench.errors import ConfigError, DataError, did_you_mean
 from ltrbench.shapes import PerQuery, Values
 from ltrbench.tables import listed
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 HARVEST = "harvest"
 COLUMN = "column"
@@ -356,12 +360,12 @@ def harvest(given: Impressions) -> Harvest:
     """Returns the theta that solves the equation of `Harvest`, by Newton's method.
 
     Raises:
-        DataError: Positions with clicks were never exchanged, so that their ratio is not known.
+        DataError: The clicks do not compare all positions that have some, so that ratios are not known.
     """
     clicked = _Clicked.of(given)
-    components = _exchanged(clicked)
-    _check_exchanged(given, components)
-    identified = np.flatnonzero(components == components[0])
+    compared = _compared(clicked)
+    identified = _exchanged(compared)
+    _check_exchanged(given, identified)
     clicks = total(clicked.positions, clicked.clicks, clicked.num_positions)
     every = total(given.positions, given.clicks, clicked.num_positions)
     is_needed = every > 0
@@ -372,10 +376,11 @@ def harvest(given: Impressions) -> Harvest:
             f"data.propensity=harvest: position {without[0]} has no click on a document that was also shown "
             "elsewhere, so its examination is not known. Log more lists."
         )
+    with_clicks = np.flatnonzero(clicks > 0)
+    _check_both_ways(compared, with_clicks)
     theta = np.full(clicked.num_positions, np.nan)
     # The most likely examination of a position without a click is 0.
     theta[identified] = 0.0
-    with_clicks = np.flatnonzero(clicks > 0)
     logs = _maximised(clicked.at(with_clicks), with_clicks[1:])
     theta[with_clicks] = np.exp(logs[with_clicks])
     return Harvest(given, theta)
@@ -414,39 +419,88 @@ def _moved(logs: Values, free: NDArray[np.int64], step: Values) -> Values:
     return moved
 
 
-def _exchanged(clicked: _Clicked) -> NDArray[np.int64]:
-    """Returns (K,), the component of each position in the graph whose edges are documents with a click that
-    were shown at both positions."""
+def _compared(clicked: _Clicked) -> csr_array:
+    """Returns (K, K), the number of documents that were clicked at a position (row) and shown at another one.
+
+    Without such documents from one group of positions to the others, the likelihood has no maximum: it rises
+    with the ratio of their examinations, as in paired comparisons (Ford, 1957, "Solution of a Ranking Problem
+    from Binary Comparisons").
+    """
     from scipy.sparse import coo_array
+
+    shape = (clicked.num_units, clicked.num_positions)
+    ones = np.ones(len(clicked.units))
+    shown = coo_array((ones, (clicked.units, clicked.positions)), shape)
+    is_click = clicked.clicks > 0
+    cells = (clicked.units[is_click], clicked.positions[is_click])
+    clicks = coo_array((ones[is_click], cells), shape)
+    return clicks.tocsr().T @ shown.tocsr()
+
+
+def _exchanged(compared: csr_array) -> NDArray[np.int64]:
+    """Returns the positions that documents with a click connect with position 0, which is one of them."""
     from scipy.sparse.csgraph import connected_components
 
-    num = clicked.num_positions
-    ones = np.ones(len(clicked.units))
-    nodes = (clicked.units, clicked.positions)
-    shown = coo_array((ones, nodes), (clicked.num_units, num)).tocsr()
-    _, components = connected_components(shown.T @ shown, directed=False)
-    of_positions: NDArray[np.int64] = components.astype(np.int64)
-    return of_positions
+    _, components = connected_components(compared, directed=False)
+    return np.flatnonzero(components == components[0])
 
 
-def _check_exchanged(given: Impressions, components: NDArray[np.int64]) -> None:
+def _check_exchanged(given: Impressions, connected: NDArray[np.int64]) -> None:
     """Raises DataError if clicks are at positions that are not connected with position 0."""
     clicks = total(given.positions, given.clicks, given.num_positions)
-    connected = np.flatnonzero(components == components[0])
-    others = np.flatnonzero((components != components[0]) & (clicks > 0))
+    clicks[connected] = 0
+    others = np.flatnonzero(clicks > 0)
     if not len(others):
         return
-    below = connected[connected < others[0]]
-    near = int(below[-1]) if len(below) else 0
-    subject = "positions"
-    verb = "were"
-    if len(others) == 1:
-        subject = "position"
-        verb = "was"
+    verb = "was" if len(others) == 1 else "were"
     raise DataError(
-        f"data.propensity=harvest: {subject} {_ranges(others)} {verb} never exchanged with "
-        f"{_ranges(connected)}: no document with a click was shown in both groups, so their examination is "
-        f"not known. Swap 1 % of the lists between positions {near} and {int(others[0])}, and log them."
+        f"data.propensity=harvest: {_named(others)} {verb} never exchanged with {_ranges(connected)}: no "
+        "document with a click was shown in both groups, so their examination is not known. "
+        f"{_swap(connected, others)}"
+    )
+
+
+def _check_both_ways(compared: csr_array, with_clicks: NDArray[np.int64]) -> None:
+    """Raises DataError unless the graph of the positions with clicks is strongly connected."""
+    graph = compared[with_clicks][:, with_clicks]
+    is_after = _reached(graph)
+    is_before = _reached(graph.T)
+    if not is_after.all():
+        clicked = with_clicks[is_after]
+        shown = with_clicks[~is_after]
+        swap = _swap(clicked, shown)
+    elif not is_before.all():
+        clicked = with_clicks[~is_before]
+        shown = with_clicks[is_before]
+        swap = _swap(shown, clicked)
+    else:
+        return
+    raise DataError(
+        f"data.propensity=harvest: no document that was clicked at {_named(clicked)} was also shown at "
+        f"{_named(shown)}, so the ratio of their examinations is not known. {swap}"
+    )
+
+
+def _reached(graph: csr_array) -> NDArray[np.bool_]:
+    """Returns the nodes that a path from the first one reaches."""
+    from scipy.sparse.csgraph import breadth_first_order
+
+    order = breadth_first_order(graph, 0, return_predecessors=False)
+    is_reached = np.zeros(graph.shape[0], dtype=np.bool_)
+    is_reached[order] = True
+    return is_reached
+
+
+def _named(positions: NDArray[np.int64]) -> str:
+    noun = "position" if len(positions) == 1 else "positions"
+    return f"{noun} {_ranges(positions)}"
+
+
+def _swap(connected: NDArray[np.int64], others: NDArray[np.int64]) -> str:
+    """Returns what to log, so that other positions are compared with those that are connected with 0."""
+    near = connected[connected < others[0]][-1]
+    return (
+        f"Swap 1 % of the lists between positions {near} and {others[0]}, and log them."
     )
 
 

@@ -47,7 +47,9 @@ def test_known_propensities_of_devices_are_not_rejected() -> None:
     log = make_log(world, num_sessions=3000)
     rng = np.random.default_rng(0)
     # Phones, on which users see less, get three in four of the lists of P.
-    is_phone = rng.random(3000)[log["session"]] < np.where(log["ranker"] == "P", 3, 1) / 4
+    is_phone = (
+        rng.random(3000)[log["session"]] < np.where(log["ranker"] == "P", 3, 1) / 4
+    )
     theta = THETA[log["position"]]
     propensity = np.where(is_phone, 0.9 * theta**2, theta)
     queries = log["query"].str.split().str[1].astype(int)

@@ -108,7 +108,17 @@ def _separate() -> tuple[NDArray[Any], NDArray[Any]]:
     return shown, shown / 2
 
 
+def _one_way(is_upwards: bool) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Documents at positions 0 and 1, or 2 and 3, and one at 1 and 2 that is clicked at one of them only."""
+    shown = np.array([[9, 9, 0, 0], [0, 0, 9, 9], [0, 5, 5, 0]])
+    clicks = np.array([[4, 2, 0, 0], [0, 0, 4, 2], [0, 0, 0, 0]])
+    clicks[2, 2 if is_upwards else 1] = 3
+    return shown, clicks
+
+
 REFUSALS = [
+    (_one_way(True), "harvest", ["0 and 1", "2 and 3", "between positions 1 and 2"]),
+    (_one_way(False), "harvest", ["0 and 1", "2 and 3", "between positions 1 and 2"]),
     (_separate(), "harvest", ["3 to 5", "0 to 2", "between positions 2 and 3"]),
     ((np.eye(3) * 9, np.eye(3)), "harvest", ["1 and 2", "never exchanged with 0"]),
     ((np.ones((3, 3)), np.ones((3, 3))), "random", ["position 0", "0 clicks", "30"]),
