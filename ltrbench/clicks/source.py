@@ -487,7 +487,7 @@ class _Lists:
         starts = np.flatnonzero(np.diff(sessions, prepend=-1))
         theta = _impressions_of(split).theta
         impressions = self._impressions(np.arange(len(chosen)), chosen)
-        if np.isnan(impressions.propensities).any():
+        if self.settings.propensity != COLUMN:
             propensities = theta[impressions.positions]
             impressions = replace(impressions, propensities=propensities)
         return split.with_fields(

@@ -44,6 +44,27 @@ def test_a_click_is_a_list_weighted_by_the_inverse_of_its_propensity(
         assert np.array_equal(weighted.features[place], train.features[rows])
 
 
+@pytest.mark.parametrize("method", ["harvest", "column"])
+def test_a_column_of_propensities_weights_lists_only_if_the_setting_names_it(
+    tmp_path: Path, method: str
+) -> None:
+    log = make_log(make_world(0, 20), num_sessions=400)
+    log["propensity"] = np.where(log["position"] == 0, 1.0, 0.25)
+    log.to_csv(tmp_path / "log.csv", index=False)
+    source = ClickSource(
+        name="clicks", log=str(tmp_path / "log.csv"), propensity=method
+    )
+    train = source.load().train
+    assert train.impressions is not None
+    weights = click_weighted(train).query_weights
+    expected = [1.0, 4.0]
+    if method == "harvest":
+        clicked = train.impressions.positions[train.impressions.clicks > 0]
+        expected = [1.0, *1 / train.impressions.theta[np.unique(clicked)]]
+    assert weights is not None
+    assert np.unique(weights) == pytest.approx(np.unique(expected))
+
+
 def test_data_without_examination_are_refused() -> None:
     train = Synthetic(name="synthetic", num_queries=20).load().train
     with pytest.raises(DataError, match="data=clicks"):
