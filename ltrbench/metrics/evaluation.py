@@ -50,6 +50,7 @@ from ltrbench.metrics.functions import (
     Ranking,
     click_gains,
     full_name,
+    is_of_clicks,
     metric_of,
     parse_metric,
     rank,
@@ -417,7 +418,8 @@ def check_defined(
         convention: with the values for the metric.
 
     Raises:
-        UndefinedMetricError: If the convention does not define the metric.
+        UndefinedMetricError: If the convention does not define the metric, or the column is that of corrected
+            clicks and the metric has no error of the examination.
         DataError: If the metric uses gains and a label has no gain or an infinite gain; if the metric uses
             the highest grade and a label is above it; if the metric of a column is not defined for a value
             of the column.
@@ -499,6 +501,7 @@ def _check_column(metric: str, lowest: float, judgments: Judgments) -> None:
     if not column:
         return
     if column == CORRECTED and judgments.impressions is not None:
+        _check_of_corrected(word, column)
         return  # they are computed from the log, where they are no column
     numbers = judgments.numbers(column)
     is_too_low = numbers < lowest
@@ -515,6 +518,16 @@ def _check_column(metric: str, lowest: float, judgments: Judgments) -> None:
     value = f"{column}[{row}] (query {query_id!r}) is {numbers[row]:g}"
     raise DataError(
         f"{value}; {word}@k:{column} is defined for {expected} only. {remedy}."
+    )
+
+
+def _check_of_corrected(word: str, column: str) -> None:
+    """Raises UndefinedMetricError for a metric whose values lack the error of the examination."""
+    if is_of_clicks(f"{word}:{column}"):
+        return
+    raise UndefinedMetricError(
+        f"{word}@k:{column} has no error of the estimated examination, and no check of a claim. Choose "
+        f"clicks@k, the expected clicks on the first k documents, or dcv@k:{column}."
     )
 
 

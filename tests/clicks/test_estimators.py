@@ -16,12 +16,13 @@ from click_cases import (
     make_log,
     make_world,
 )
+from messages import naming
 from numpy.typing import NDArray
 
 from ltrbench.clicks.estimators import ClickLog
 from ltrbench.clicks.source import with_columns
 from ltrbench.data import Judgments, RankingDataset
-from ltrbench.errors import DataError
+from ltrbench.errors import DataError, UndefinedMetricError
 from ltrbench.metrics import evaluate
 from ltrbench.statistics import PairedSample
 from ltrbench.statistics.paired import student_intervals
@@ -112,6 +113,24 @@ def test_clicks_need_a_log() -> None:
     judgments = Judgments(labels=np.ones(2), query_start=np.array([0, 2]))
     with pytest.raises(DataError, match=r"data=clicks data.log=FILE"):
         evaluate(judgments, np.zeros(2), ["clicks@10"])
+
+
+@pytest.mark.parametrize("word", ["value", "nvalue", "ctr"])
+def test_corrected_clicks_are_measured_with_the_error_of_the_examination(
+    word: str,
+) -> None:
+    data = with_columns(dataset_of(make_log(make_world(0, 20), num_sessions=400)))
+    named = naming("clicks@k", "dcv@k:corrected")
+    with pytest.raises(UndefinedMetricError, match=named):
+        evaluate(data, np.zeros(data.num_documents), [f"{word}@3:corrected"])
+    # Without a log of clicks the name is that of a column like others.
+    table = Judgments(
+        labels=np.ones(2),
+        query_start=np.array([0, 2]),
+        kept={"corrected": np.array([2.0, 2.0])},
+    )
+    values = evaluate(table, np.zeros(2), [f"{word}@1:corrected"]).means
+    assert values == {f"{word}@1:corrected": 1.0 if word == "nvalue" else 2.0}
 
 
 @pytest.mark.slow
