@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from ltrbench.clicks.log import ROLES as ROLES_OF_LOG
 from ltrbench.clicks.propensities import total
-from ltrbench.clicks.rows import Rows
+from ltrbench.clicks.rows import Codes, Rows
 from ltrbench.clicks.simulation import CLICK_MODELS, ClickModel, Users, pbm
 from ltrbench.clicks.ubi import is_ubi
 from ltrbench.data.tables import open_table
@@ -49,8 +49,6 @@ from ltrbench.statistics.planning import POWER
 
 if TYPE_CHECKING:
     import pandas as pd
-
-Codes = NDArray[np.int64]
 
 WIN = 1.0
 TIE = 0.5
@@ -194,7 +192,7 @@ def read_interleaved(
             "session, query, document, click and team to a CSV or Parquet table."
         )
     rows, by_role = _read_rows(path, columns or {})
-    sessions = _codes(rows, "session")
+    sessions, _ = rows.coded("session")
     num_sessions = int(sessions.max()) + 1
     if num_sessions < 2:
         raise DataError(
@@ -209,6 +207,7 @@ def read_interleaved(
     elif method == "credit":
         credits_of_rows = _numbers(rows, "credit")
     else:
+        clicked = clicked[_are_in_a_list(rows)[clicked]]
         credits_of_rows = _credits_of_ranks(rows, sessions, clicked)
     if not len(clicked):
         raise DataError(
@@ -276,25 +275,12 @@ def _method(name: str, by_role: Mapping[str, str]) -> str:
     )
 
 
-def _codes(rows: Rows, role: str) -> Codes:
-    """Returns the number of the text of each row; an empty cell is an error."""
-    import pandas as pd
-
-    words = rows.texts(role)
-    rows.check(
-        (words != "").to_numpy(),
-        lambda row: f"the {role} is empty; every row needs one.",
-    )
-    codes, _ = pd.factorize(words)
-    return codes.astype(np.int64)
-
-
 def _queries_of_sessions(rows: Rows, sessions: Codes) -> Codes:
     """Returns the query of each session; without queries, the session itself."""
     _, firsts = np.unique(sessions, return_index=True)
     if "query" not in rows.frame:
         return np.arange(len(firsts))
-    queries = _codes(rows, "query")
+    queries, _ = rows.coded("query")
     of_session = queries[firsts]
 
     def message(row: int) -> str:
@@ -344,6 +330,12 @@ def _credits_of_teams(rows: Rows, teams: tuple[str, str]) -> Values:
                 f"{rows.location(0)}: no row has the team {name}; log the documents of both rankers."
             )
     return is_first.astype(np.float64) - is_second
+
+
+def _are_in_a_list(rows: Rows) -> NDArray[np.bool_]:
+    """Returns whether a ranker has the document of each row; an advertisement is in neither list."""
+    ranks = np.minimum(_numbers(rows, "rank_a"), _numbers(rows, "rank_b"))
+    return np.isfinite(ranks)
 
 
 def _credits_of_ranks(rows: Rows, sessions: Codes, clicked: Codes) -> Values:
@@ -578,6 +570,7 @@ LOWEST = 0.1
 HIGHEST = 0.9
 """Attraction of a document of label 0, and of the highest label, in simulated clicks."""
 _SESSIONS_OF_PILOT = 20_000
+"""Minimum number of simulated sessions of a plan."""
 
 
 def simulated_outcomes(
@@ -620,13 +613,16 @@ class Plan:
     def correlation(self) -> float:
         """Correlation of two sessions of a query: (s_cluster^2 / s^2 - 1) / (m - 1), for m sessions a query.
 
-        m is the mean over sessions, sum_q n_q^2 / n (Kish, 1965, "Survey Sampling", 5.4).
+        m is the mean over sessions, sum_q n_q^2 / n (Kish, 1965, "Survey Sampling", 5.4). If no query has two
+        sessions, it is 0.
         """
         preference = self.preference
         num_queries = effective_size(preference.sample.weights)
         excess = preference.num_sessions / num_queries - 1
+        if excess <= 0:
+            return 0.0
         ratio = preference.deviation**2 / self._variance
-        return max(0.0, (ratio - 1) / max(excess, 1.0))
+        return min(max((ratio - 1) / excess, 0.0), 1.0)
 
     @property
     def _variance(self) -> float:
@@ -668,7 +664,9 @@ def plan(
         ranks[:, number, :size] = pool.ranks
         attraction[number, :size] = attraction_of.documents(query, pool.documents)
     rng = np.random.default_rng(seed)
-    queries = rng.integers(len(pools), size=_SESSIONS_OF_PILOT)
+    # As many sessions as queries, so that many queries have two, and their correlation is known.
+    num_sessions = max(_SESSIONS_OF_PILOT, len(pools))
+    queries = rng.integers(len(pools), size=num_sessions)
     outcomes = simulated_outcomes(
         ranks[:, queries], attraction[queries], depth, rng, CLICK_MODELS[click_model]
     )

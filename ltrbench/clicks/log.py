@@ -28,10 +28,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.clicks.rows import Rows
+from ltrbench.clicks.rows import Codes, Rows
 from ltrbench.clicks.ubi import absent_applications, is_ubi, read_ubi
 from ltrbench.data.blocks import as_paths
-from ltrbench.data.dataset import OF_FLOATS, is_exact
 from ltrbench.data.tables import Table, missing_words, open_table
 from ltrbench.errors import DataError, did_you_mean
 from ltrbench.shapes import Values
@@ -69,9 +68,6 @@ _RANGES = {
     _MILLISECONDS: (1e11, 1e13),
 }
 """Form of a time that is a number -> its range: 20260131, or seconds or milliseconds of 1973 to 2286."""
-
-Codes = NDArray[np.int64]
-"""(n,), number of the text of each row, from 0 in the order of their first rows."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -357,7 +353,7 @@ def _coded_fields(rows: Rows, role: str) -> dict[str, Any]:
     codes: Codes | None = None
     names = np.zeros(0, dtype=np.str_)
     if role in rows.frame:
-        codes, names = _coded(rows, role)
+        codes, names = rows.coded(role)
     return {_CODES.get(role, f"{role}s"): codes, f"{role}_names": names}
 
 
@@ -381,23 +377,6 @@ def _check_size(log: Log) -> None:
             f"{where}: all clicks are at position {clicked[0]}, so that it is not known how the others are "
             "examined. Log more lists."
         )
-
-
-def _coded(rows: Rows, role: str) -> tuple[Codes, NDArray[np.str_]]:
-    """Returns the codes and the texts of a column, which must have no empty cell."""
-    import pandas as pd
-
-    cells = rows.frame[role]
-    texts = cells.astype(str).str.strip()
-    is_empty = (cells.isna() | (texts == "")).to_numpy()
-    rows.check(~is_empty, lambda row: f"the {role} is empty; every row needs one.")
-    codes, names = pd.factorize(texts)
-    are_exact = np.array([is_exact(name, cells.dtype) for name in names])
-    rows.check(
-        are_exact[codes],
-        lambda row: f"the {role} is {rows.shown(role, row)}; {OF_FLOATS}.",
-    )
-    return codes.astype(np.int64), np.array(names, dtype=np.str_)
 
 
 def _numbered(keys: NDArray[np.int64]) -> Codes:
@@ -461,7 +440,7 @@ def _positions(rows: Rows, sessions: Codes, first: int | None) -> NDArray[np.int
     positions = np.where(is_shown, whole, NOT_SHOWN).astype(np.int64)
     applications = np.zeros(len(sessions), dtype=np.int64)
     if "application" in rows.frame:
-        applications, _ = _coded(rows, "application")
+        applications, _ = rows.coded("application")
     for application in np.unique(applications[is_shown]).tolist():
         inside = np.flatnonzero(is_shown & (applications == application))
         base = first

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ltrbench.clicks.interleaving import (
     NOT_FILLED,
+    Plan,
     Pool,
     Preference,
     balanced_credits,
@@ -115,6 +116,35 @@ def test_balanced_lists_count_clicks_down_to_the_better_rank_of_the_lowest(
     read = read_interleaved(path)
     assert read.values.tolist() == [outcome, 0.5]
     assert read.method == "balanced"
+
+
+def test_a_click_on_a_document_of_neither_list_changes_no_balanced_session(
+    tmp_path: Path,
+) -> None:
+    rows = {
+        "session": ["s", "s", "t", "u"],
+        "position": [0, 9, 0, 9],
+        "click": [1, 1, 1, 1],
+        "rank_a": [0, None, 5, None],
+        "rank_b": [5, None, 0, None],
+    }
+    pd.DataFrame(rows).to_csv(tmp_path / "log.csv", index=False)
+    assert read_interleaved(tmp_path / "log.csv").values.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("role", ["session", "query"])
+def test_large_floats_are_no_ids(tmp_path: Path, role: str) -> None:
+    path = tmp_path / "log.parquet"
+    ids = np.repeat(np.arange(3), 2)
+    rows = {"session": ids, "query": ids, "click": [1] * 6, "team": [*"AB"] * 3}
+    pd.DataFrame(rows).to_parquet(path)
+    assert read_interleaved(path).num_sessions == 3
+    for dtype, first in ((np.float64, 2.0**53), (np.float32, 2.0**24)):
+        large = (ids + first).astype(dtype)
+        pd.DataFrame(rows | {role: large}).to_parquet(path)
+        named = naming("row 1", role, "integers or texts")
+        with pytest.raises(DataError, match=named):
+            read_interleaved(path)
 
 
 def test_words_for_nothing_are_queries(tmp_path: Path) -> None:
@@ -263,6 +293,16 @@ def test_a_plan_expects_the_preference_and_the_error_of_a_log() -> None:
     assert done.deviation(5 * done.clicked_share) == pytest.approx(
         np.mean(errors), rel=0.1
     )
+
+
+def test_the_correlation_is_that_of_the_queries_with_several_sessions() -> None:
+    # Sessions of a query agree; one query in six has two.
+    queries = np.append(np.arange(600), np.arange(0, 600, 6))
+    outcomes = (queries % 4 < 2).astype(np.float64)
+    agreeing = Plan(Preference.of(queries, outcomes), 1.0)
+    assert agreeing.correlation == pytest.approx(1, abs=0.05)
+    alone = Plan(Preference.of(np.arange(700), outcomes), 1.0)
+    assert alone.correlation == 0
 
 
 def test_drawn_lists_are_those_of_the_seed_and_of_both_rankers() -> None:
