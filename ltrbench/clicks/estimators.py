@@ -219,7 +219,9 @@ _PENALTY = 1.0
 """L2 penalty of the weights of standardised features, in displays."""
 
 
-def predict_attractions(log: ClickLog, features: Values, seed: int = 0) -> Values:
+def predict_attractions(
+    log: ClickLog, features: Values, queries: NDArray[np.int64], seed: int = 0
+) -> Values:
     """Returns (D,), attractions that a linear model of the features predicts, from 0 to 1.
 
     The model is fitted to C_d / rho_d N_q of the documents that were shown, weighted by rho_d N_q, and never
@@ -227,23 +229,28 @@ def predict_attractions(log: ClickLog, features: Values, seed: int = 0) -> Value
 
     Args:
         features: (D, F), NaN for missing, which becomes the mean.
+        queries: (D,), number of the query of each document; lists that are sessions share it.
     """
     design = _standardised(features)
     weights, clicks = log.displays()
-    fold_of_query = np.random.default_rng(seed).integers(
-        _NUM_FOLDS, size=len(log.num_sessions)
-    )
-    folds = fold_of_query[log.query_of_row]
-    penalty = _PENALTY * np.eye(design.shape[1])
+    rng = np.random.default_rng(seed)
+    fold_of_query = rng.integers(_NUM_FOLDS, size=queries.max() + 1)
+    folds = fold_of_query[queries]
     predicted = np.zeros(len(features))
     for fold in range(_NUM_FOLDS):
         others = folds != fold
-        rows = design[others]
-        weighted = rows * weights[others, np.newaxis]
-        moments = rows.T @ weighted + penalty
-        coefficients = np.linalg.solve(moments, rows.T @ clicks[others])
+        coefficients = _fitted(design[others], weights[others], clicks[others])
         predicted[~others] = design[~others] @ coefficients
     return np.clip(predicted, 0.0, 1.0)
+
+
+def _fitted(design: Values, weights: Values, clicks: Values) -> Values:
+    """Returns (F + 1,), the coefficients of the ridge regression of clicks / weights with these weights."""
+    weighted = design * weights[:, np.newaxis]
+    penalty = _PENALTY * np.eye(design.shape[1])
+    moments = design.T @ weighted + penalty
+    coefficients = np.linalg.solve(moments, design.T @ clicks)
+    return coefficients.astype(np.float64)
 
 
 def _standardised(features: Values) -> Values:

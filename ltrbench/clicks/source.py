@@ -573,10 +573,19 @@ def with_columns(split: RankingDataset) -> RankingDataset:
     displays, _ = clicks.displays()
     is_unseen = displays == 0
     if is_unseen.any():
-        predicted = predict_attractions(clicks, np.asarray(split.features, np.float64))
+        features = np.asarray(split.features, np.float64)
+        predicted = predict_attractions(clicks, features, _queries_of(split))
         kept[MODELLED] = np.where(is_unseen, predicted, np.nan)
         kept[CORRECTED] = np.where(is_unseen, predicted, clicks.corrected)
     return split.with_fields(kept=kept)
+
+
+def _queries_of(split: RankingDataset) -> NDArray[np.int64]:
+    """Returns (D,), the number of the query of each document, also if lists are sessions."""
+    if split.query_weights is not None or QUERY_TEXT not in split.kept:
+        return split.query_of_document
+    _, numbers = np.unique(split.kept[QUERY_TEXT], return_inverse=True)
+    return numbers.astype(np.int64)
 
 
 def _without_errors(split: RankingDataset) -> RankingDataset:

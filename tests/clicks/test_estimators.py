@@ -162,6 +162,25 @@ def test_documents_below_the_fold_count() -> None:
     assert np.mean(differences) == pytest.approx(np.mean(truths), rel=0.08)
 
 
+@pytest.mark.parametrize("cluster", ["query", "user"])
+def test_attractions_are_predicted_from_other_queries(cluster: str) -> None:
+    frame = make_log(make_world(0, 20), num_sessions=400)
+    is_shown = frame["position"] < 5
+    frame["position"] = frame["position"].where(is_shown)
+    frame["click"] = frame["click"].where(is_shown, 0)
+    frame["user"] = frame["session"] % 40
+    is_first = frame["query"] == frame["query"].iloc[0]
+    frame["feature"] = is_first.astype(float)
+    predicted = []
+    for clicks in (frame["click"], frame["click"].where(~is_first | ~is_shown, 1)):
+        log = frame.assign(click=clicks)
+        data = with_columns(dataset_of(log, cluster=cluster, propensity="power:1"))
+        modelled = data.numbers("modelled")
+        predicted.append(modelled[np.asarray(data.features)[:, 0] == 1])
+    assert np.isfinite(predicted[0]).any()
+    assert predicted[0] == pytest.approx(predicted[1], nan_ok=True)
+
+
 def test_the_share_of_displays_replaces_the_examination_of_one() -> None:
     # The document is shown in one of two sessions of the query, at position 1, and clicked there.
     shown = np.array([[2.0, 0.0], [0.0, 1.0]])
