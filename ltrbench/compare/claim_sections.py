@@ -55,6 +55,7 @@ from ltrbench.tables import (
     TableRow,
     columns_of,
     format_number,
+    listed,
     minus,
     p_value,
     significant,
@@ -175,6 +176,8 @@ def data_sets_chapters(comparisons: Sequence[Comparison]) -> list[Chapter]:
         rows.append([data, *means])
     table = Table(columns, rows, "Means by data set")
     lead = f"Mean {comparisons[0].metric} on test, one row per data set."
+    if over.left_out:
+        lead += f" Without {listed(over.left_out)}: a data set lacks such a row or one of its test sets."
     ranks = Section("ranks", "Tests over data sets", "", [Prose(over.reason)])
     if over.test is not None:
         ranks = _ranks_section(over.labels, over.test)

@@ -211,7 +211,8 @@ class Across:
 
     Attributes:
         data: (N,), names of the data sets.
-        labels: (M,), labels of the models that every data set has.
+        labels: (M,), labels of the models that are paired on every data set.
+        left_out: Labels of the models that a data set lacks, or has without all of its test sets.
         means: (N, M).
         test: Friedman's test with Nemenyi's, and Wilcoxon's with Holm's; None if there is no test.
         reason: Why there is no test; empty if there is one.
@@ -222,22 +223,27 @@ class Across:
     means: tuple[tuple[float, ...], ...]
     test: DataSetTest | None
     reason: str
+    left_out: tuple[str, ...]
 
 
 def across(comparisons: Sequence[Comparison]) -> Across | None:
     """Compares the models over data sets; None with a single data set.
 
-    Rows are matched by their labels. Rows that are missing on a data set are left out.
+    Rows are matched by their labels. A row counts only if it is paired on every data set: the mean of a row
+    that lacks folds is over other queries than those of the others.
     """
     if len(comparisons) < 2:
         return None
     known = []
     for comparison in comparisons:
         metric = comparison.metric
-        known.append({row.label: row.metrics[metric] for row in comparison.rows})
+        paired = comparison.table.paired
+        known.append({row.label: row.metrics[metric] for row in paired})
+    all_rows = itertools.chain.from_iterable(item.rows for item in comparisons)
+    every_label = dict.fromkeys(row.label for row in all_rows)
     labels = [
         label
-        for label in known[0]
+        for label in every_label
         if all(of_data.get(label) is not None for of_data in known)
     ]
     of_data_sets = [[of_data[label] for label in labels] for of_data in known]
@@ -249,6 +255,7 @@ def across(comparisons: Sequence[Comparison]) -> Across | None:
         means=tuple(map(tuple, means.tolist())),
         test=None if reason else friedman(means),
         reason=reason,
+        left_out=tuple(label for label in every_label if label not in labels),
     )
 
 
@@ -279,7 +286,7 @@ def _reason(comparisons: Sequence[Comparison], num_models: int) -> str:
     if shared := _shared_queries(comparisons):
         return shared
     if num_models < 2:
-        return "There is no test: fewer than two models were run on all data sets."
+        return "There is no test: fewer than two models have all test sets of all data sets."
     if len(names) < FEWEST_DATA_SETS:
         return (
             f"There are {len(names)} data sets; Friedman's test needs {FEWEST_DATA_SETS}. Read the table of "

@@ -39,7 +39,7 @@ from ltrbench.compare.publish import (
     reproduce,
 )
 from ltrbench.compare.remarks import notes_of
-from ltrbench.compare.report import terms_of
+from ltrbench.compare.report import terms_of, text_over_data_sets
 from ltrbench.compare.slicing import across
 from ltrbench.compare.views import Figures, Shown
 from ltrbench.errors import ResultError
@@ -179,6 +179,33 @@ def test_over_fewer_than_five_data_sets_there_is_a_reason_instead_of_a_test(
     assert mentions(few.reason, "4 data sets", "5")
     assert enough.labels == ("native", "xgboost", "random_")
     assert enough.test.average_ranks == (1.0, 2.0, 3.0)
+
+
+def test_tests_over_data_sets_leave_out_a_row_that_lacks_a_fold_of_one_of_them(
+    tmp_path: Path,
+) -> None:
+    # The third fold, on which ranking is hard, is missing for one model on one data set.
+    runs = []
+    for number in range(5):
+        for model, skill in (("native", 2.0), ("xgboost", 1.0), ("lacking", 1.0)):
+            for fold in (1, 2, 3):
+                if (model, fold, number) == ("lacking", 3, 4):
+                    continue
+                run = write(
+                    tmp_path / f"{number}{model}{fold}",
+                    model,
+                    name=f"set {number}",
+                    fold=fold,
+                    skill=skill if fold < 3 else skill / 10,
+                    judged=judgments(100 * number + fold),
+                )
+                runs.append(run)
+    comparisons = compare(runs, settings=Settings(num_draws=200))
+    over = across(comparisons)
+    assert over.labels == ("native", "xgboost")
+    assert over.left_out == ("lacking",)
+    assert over.test.average_ranks == (1.0, 2.0)
+    assert mentions(text_over_data_sets(comparisons, None), "Without lacking")
 
 
 NDCG = 0.6896
