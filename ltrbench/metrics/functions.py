@@ -224,8 +224,12 @@ def rank(
     return Ranking(judgments, order, position_start, runs, is_retrieved)
 
 
+_LAST_WHOLE = 2**53
+"""Up to here float64 has every whole number."""
+
+
 def _as_keys(judgments: Judgments, scores: Scores) -> NDArray[np.float64]:
-    """Returns the (D,) scores in the dtype of sorting.
+    """Returns the (D,) scores in the dtype of sorting; large whole numbers become their ranks.
 
     Raises:
         DataError: There is not one real number for each document.
@@ -238,7 +242,18 @@ def _as_keys(judgments: Judgments, scores: Scores) -> NDArray[np.float64]:
         raise DataError(
             f"scores have the dtype {scores.dtype}; give real numbers: np.asarray(scores, dtype=np.float64)."
         )
+    if scores.dtype.kind in "iu" and _is_rounded(scores):
+        # Different numbers would become equal, such as times in nanoseconds.
+        _, numbers = np.unique(scores, return_inverse=True)
+        return numbers.astype(np.float64)
     return np.ascontiguousarray(scores, dtype=np.float64)
+
+
+def _is_rounded(numbers: Scores) -> bool:
+    """Returns whether some of these whole numbers may be rounded in float64."""
+    highest = int(numbers.max())
+    lowest = int(numbers.min())
+    return highest > _LAST_WHOLE or lowest < -_LAST_WHOLE
 
 
 def check_scored(judgments: Judgments, scores: Scores) -> None:

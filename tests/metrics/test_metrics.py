@@ -468,6 +468,17 @@ def test_scores_that_differ_in_float64_only_are_ties_in_float32() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("dtype", "start"),
+    [(np.int64, 2**62), (np.int64, -(2**63)), (np.uint64, 2**64 - 2), (np.int64, 1)],
+)
+def test_whole_numbers_beyond_float64_are_no_ties(dtype: Any, start: int) -> None:
+    scores = np.array([start, start + 1], dtype=dtype)
+    judgments = one_query([0, 1])
+    assert evaluate(judgments, scores, ["mrr"]).means["mrr"] == 1.0
+    assert evaluate(judgments, scores[[0, 0]], ["mrr"]).means["mrr"] == 3 / 4
+
+
 REFUSED: list[tuple[Any, ...]] = [
     # metric, labels, scores, settings of the convention -> what the message names
     ("ncdg@10", [0, 1], [1, 2], {}, ["'ncdg@10'", "'ndcg'", "ap, auc, cg"]),
