@@ -42,6 +42,7 @@ from ltrbench.data.features import (
     row_segments,
     stacked,
     take_rows,
+    with_one_nan,
 )
 from ltrbench.data.impressions import Impressions, appended
 from ltrbench.errors import DataError, did_you_mean
@@ -835,18 +836,20 @@ class RankingDataset(Judgments):
 
     @cached_property
     def fingerprint(self) -> str:
-        """BLAKE2b hash of everything that a backend or a metric reads: equal content, equal fingerprint.
+        """BLAKE2b hash of everything that a backend reads: equal content, equal fingerprint.
 
-        Document ids and feature names are not part of it, because they affect no result. Categories and kept
-        columns are part of it if there are any.
+        Document ids and feature names are not part of it: no ranking depends on them. A metric depends on the
+        ids where they break ties between equal scores, as in the conventions of trec_eval. Categories and
+        kept columns are part of it if there are any.
         """
         digest = hashlib.blake2b(digest_size=16)
-        # Bits of float32, so that -0 differs from 0; the same for an array, a view and sparse rows.
+        # Bits of float32, so that -0 differs from 0, and one NaN; the same for an array, a view and sparse
+        # rows.
         features = in_float32(self.features)
         digest.update(_type_and_shape("features", features))
         if self.num_features <= _HASHED_BY_CELL:
             for _, block in row_blocks(features):
-                digest.update(block.data)
+                digest.update(with_one_nan(block).data)
         else:
             for segment in row_segments(features):
                 digest.update(segment.data)

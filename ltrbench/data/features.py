@@ -717,6 +717,21 @@ def in_float32(features: AnyFeatures) -> AnyFeatures:
     )
 
 
+_BITS_OF_NAN = np.float32(np.nan).view(np.uint32)
+
+
+def with_one_nan(values: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Returns values of float32 in which every NaN has the bits of `numpy.nan`: the same array if they do.
+
+    Sign and payload of a NaN say nothing: 0 / 0 has a sign on one machine and none on another.
+    """
+    is_nan = np.isnan(values)
+    bits = values.view(np.uint32)
+    if np.all(bits[is_nan] == _BITS_OF_NAN):
+        return values
+    return np.where(is_nan, np.float32(np.nan), values)
+
+
 def rows_in_order(features: AnyFeatures, rows: NDArray[np.int64]) -> AnyFeatures:
     """Returns rows of features in another order: a copy of what is in memory, a view of a file."""
     if isinstance(features, np.ndarray) and not is_mapped(features):
@@ -746,7 +761,7 @@ def row_segments(features: AnyFeatures) -> Iterator[Segments]:
     """Yields the segments of consecutive rows, of all rows in order.
 
     Joined, they are the same for equal cells, whatever the features are stored in; -0 does not equal 0, and
-    a NaN equals a NaN with the same bits.
+    a NaN equals a NaN.
 
     >>> dense = np.array([[0, 0, 5], [5, 5, 5]], dtype=np.float32)
     >>> np.concatenate(list(row_segments(dense)))[:, 0].tolist()
@@ -765,7 +780,7 @@ def row_segments(features: AnyFeatures) -> Iterator[Segments]:
 
 
 def _of_array(block: Features) -> Segments:
-    bits = block.view(np.uint32)
+    bits = with_one_nan(block).view(np.uint32)
     begins = np.ones(bits.shape, dtype=np.bool_)
     np.not_equal(bits[:, 1:], bits[:, :-1], out=begins[:, 1:])
     _, columns = np.nonzero(begins)
@@ -798,12 +813,12 @@ def _candidates(
     num_rows = len(sparse)
     num_stored = len(sparse.values)
     row = np.repeat(np.arange(num_rows), np.diff(sparse.row_start))
-    bits_of_absent = np.float32(sparse.absent).view(np.uint32)
-    absent = np.full(num_rows + num_stored, bits_of_absent)
+    values_of_absent = np.full(num_rows + num_stored, sparse.absent, np.float32)
     rows = np.concatenate([np.arange(num_rows), row, row])
     first_columns = np.zeros(num_rows, np.int64)
     columns = np.concatenate([first_columns, sparse.columns + 1, sparse.columns])
-    bits = np.concatenate([absent, sparse.values.view(np.uint32)])
+    values = np.concatenate([values_of_absent, sparse.values])
+    bits = with_one_nan(values).view(np.uint32)
     order = np.lexsort((columns, rows))  # stable
     return rows[order], columns[order], bits[order]
 

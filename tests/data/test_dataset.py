@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from messages import naming
 
 from ltrbench.data import RankingDataset
+from ltrbench.data.features import SparseRows
 from ltrbench.errors import DataError
 
 
@@ -179,6 +180,21 @@ def test_fingerprints_and_query_keys_never_change(queries: tuple[int, ...]) -> N
     taken = data.take_queries(queries)
     assert taken.fingerprint == FINGERPRINTS[queries]
     assert taken.query_keys.tolist() == [QUERY_KEYS[query] for query in queries]
+
+
+@pytest.mark.parametrize("num_features", [2, 12_000])
+def test_every_nan_has_the_same_fingerprint(num_features: int) -> None:
+    fingerprints = set()
+    for bits in (0x7FC00000, 0xFFC00000, 0x7FC00001, 0xFFFFFFFF):
+        features = np.ones((6, num_features), dtype=np.float32)
+        features[1:4, 1] = np.nan
+        features.view(np.uint32)[2, :2] = bits
+        given = features.copy()
+        sparse = [SparseRows.of(features, absent) for absent in (0.0, -np.nan)]
+        for form in (features, *sparse):
+            fingerprints.add(dataset(features=form, feature_names=()).fingerprint)
+        assert features.tobytes() == given.tobytes()
+    assert len(fingerprints) == 1
 
 
 def test_weights_alike_within_each_query_are_query_weights() -> None:

@@ -34,6 +34,7 @@ from ltrbench.data.features import (
     row_blocks,
     row_segments,
     take_rows,
+    with_one_nan,
 )
 from ltrbench.data.store import write_store
 from ltrbench.errors import DataError
@@ -128,7 +129,7 @@ def test_a_matrix_holds_the_rows_of_numpys_indexing(seed: int) -> None:
     segments: list[list[int]] = [
         part for block in row_segments(features) for part in block.tolist()
     ]
-    bits = expected.view(np.uint32).tolist()
+    bits = with_one_nan(expected).view(np.uint32).tolist()
     by_value = [groupby(enumerate(row), key=lambda cell: cell[1]) for row in bits]
     assert segments == [
         [next(cells)[0], value] for groups in by_value for value, cells in groups
