@@ -31,7 +31,12 @@ from numpy.typing import NDArray
 from ltrbench.clicks.rows import Codes, Rows
 from ltrbench.clicks.ubi import absent_applications, is_ubi, read_ubi
 from ltrbench.data.blocks import as_paths
-from ltrbench.data.tables import Table, missing_words, open_table
+from ltrbench.data.tables import (
+    Table,
+    are_dates_with_hours,
+    missing_words,
+    open_table,
+)
 from ltrbench.errors import DataError, did_you_mean
 from ltrbench.shapes import Values
 
@@ -65,9 +70,9 @@ _MILLISECONDS = "ms"
 _RANGES = {
     _DATE: (1e7, 1e8),
     "s": (1e8, 1e10),
-    _MILLISECONDS: (1e11, 1e13),
+    _MILLISECONDS: (1e12, 1e13),
 }
-"""Form of a time that is a number -> its range: 20260131, or seconds or milliseconds of 1973 to 2286."""
+"""Form of a time that is a number -> its range: 20260131, seconds of 1973 to 2286, and milliseconds."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -624,8 +629,10 @@ def _days_of_numbers(rows: Rows, numbers: Values) -> NDArray[np.int64]:
         )
 
     rows.check(forms == form, of_two_forms)
+    texts = pd.Series(numbers).map("{:.0f}".format)
+    if are_dates_with_hours(texts):
+        _check_times(rows, np.zeros(len(numbers), dtype=np.bool_))
     if form == _DATE:
-        texts = pd.Series(numbers).map("{:.0f}".format)
         times = pd.to_datetime(texts, errors="coerce", utc=True, format=_DATE)
         return _days_of_dates(rows, times)
     seconds = numbers / 1000 if form == _MILLISECONDS else numbers

@@ -610,8 +610,8 @@ class TableFiles(FileSource):
         ignore: columns that are not read.
         missing: texts of a CSV file that are missing values in features and categories, beside empty cells;
             None: NA, N/A, NaN, null, None and the like.
-        dates: features of dates, as 2026-01-31, 20260131, Unix seconds or typed, which become days since the
-            earliest in `train`; or name -> first day; None: none.
+        dates: features of dates, as 2026-01-31, 20260131, Unix seconds, milliseconds or typed, which become
+            days since the earliest in `train`; or name -> first day; None: none.
         encode: categorical features that become a feature of 0 and 1 for each category: onehot: all, with at
             most 20 categories each; or a list of columns, with any number of categories; or column ->
             categories; None: none.

@@ -256,7 +256,8 @@ class _Rows:
         self.check(
             column,
             valid,
-            "data.dates takes dates as 2026-01-31 (ISO 8601), 20260131 or Unix seconds",
+            "data.dates takes dates as 2026-01-31 or 2026-01-31T10:30 (ISO 8601), 20260131, Unix seconds, or "
+            "milliseconds of 13 digits: write a date with hours in the second form",
         )
         first = self.dates[column]
         if not first:
@@ -404,8 +405,13 @@ def numbers_of_cells(
 _FIRST_DATE = 1900_01_01
 _LAST_DATE = 2200_12_31
 """Range of the numbers that are dates in a column of times."""
-_FORMS_OF_NUMBERS = {r"\d{8}": "%Y%m%d", r"\d{9,10}(\.\d*)?": "s", r"\d{12,13}": "ms"}
-"""Form of a number -> its format, or the unit since 1970."""
+_FORMS_OF_NUMBERS = {
+    r"\d{8}(\.0*)?": "%Y%m%d",
+    r"\d{9,10}(\.\d*)?": "s",
+    r"\d{13}(\.0*)?": "ms",
+}
+"""Form of a number -> its format, or the unit since 1970. A fraction of zeros is that of a column of whole
+numbers with missing cells, as pandas writes it. Numbers of 12 digits may be dates with minutes."""
 
 
 def times_of_cells(
@@ -421,6 +427,9 @@ def times_of_cells(
     is_missing = cells.isna() | texts.str.lower().isin(missing)
     texts = texts.mask(is_missing)
     known = texts[~is_missing]
+    if len(known) and are_dates_with_hours(known):
+        times = pd.Series(pd.NaT, index=cells.index)
+        return times, is_missing.to_numpy()
     options: dict[str, Any] = {"format": "ISO8601"}
     given: pd.Series[Any] = texts
     for form, way in _FORMS_OF_NUMBERS.items():
@@ -431,9 +440,22 @@ def times_of_cells(
             given = texts.astype(np.float64)
         else:
             options = {"format": way}
-            given = texts
+            given = texts.str.slice(stop=8)
     times = pd.to_datetime(given, utc=True, errors="coerce", **options)
     return times, (times.notna() | is_missing).to_numpy()
+
+
+def are_dates_with_hours(texts: pd.Series[Any]) -> bool:
+    """Returns whether all numbers are dates with hours, as 2026013110, and hardly seconds since 1970.
+
+    As seconds they would be of 2030 and later.
+    """
+    import pandas as pd
+
+    if not texts.str.fullmatch(r"(19|20|21)\d{8}(\.0*)?").all():
+        return False
+    hours = pd.to_datetime(texts.str.slice(stop=10), format="%Y%m%d%H", errors="coerce")
+    return bool(hours.notna().all())
 
 
 def _days_since(times: pd.Series[Any], first: str, column: str) -> NDArray[np.float64]:
@@ -1152,9 +1174,10 @@ def read_table(
         missing: texts that are missing values in numbers, and in categories and groups of a CSV file; upper
             and lower case are the same, and an empty cell always is one. None: NA, N/A, NaN, null, None and
             the like (`MISSING`). In other tables the missing categories are the nulls.
-        dates: names or patterns of features of dates, as 2026-01-31 (ISO 8601), 20260131, Unix seconds or
-            typed, which become days since the earliest; or name -> first day, that of the training data
-            (`RankingDataset.dates`) for other tables. None: no features of dates.
+        dates: names or patterns of features of dates, as 2026-01-31 (ISO 8601), 20260131, Unix seconds,
+            milliseconds of 13 digits (since 2001) or typed, which become days since the earliest; or name ->
+            first day, that of the training data (`RankingDataset.dates`) for other tables. None: no features
+            of dates.
         encode: categorical features that become a feature of 0 and 1 for each category, named
             `column=category`: "onehot": all, with at most 20 categories each; names or patterns, with any
             number of categories; or name -> categories, those of the training data

@@ -148,6 +148,8 @@ REFUSED: dict[str, tuple[dict[str, Any], int, list[str]]] = {
         2,
         ["'1767225600000000000'", "milliseconds"],
     ),
+    "dates with hours": ({"time": [2026013110] * 6}, 2, ["'2026013110'", "T12:00"]),
+    "dates with minutes": ({"time": [202601311030] * 6}, 2, ["'202601311030'"]),
     "no day of a month": ({"time": [20260131] * 3 + [20260231] * 3}, 5, ["'20260231'"]),
     "no time": ({"time": ["2026-01-01"] * 3 + ["soon"] * 3}, 5, ["'soon'"]),
     "no truth value": ({"randomised": ["perhaps"] * 6}, 2, ["'perhaps'"]),

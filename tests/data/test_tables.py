@@ -309,7 +309,9 @@ def test_ids_that_look_the_same_are_refused_by_every_reader(
 FORMS: dict[str, Any] = {
     "digits": [20260103, 20260105, 20260201],
     "iso": ["2026-01-03", "2026-01-05", "2026-02-01"],
+    "digits beside a missing cell": ["20260103.0", "20260105.0", "20260201.0"],
     "seconds": [1767398400, 1767571200, 1769904000],
+    "milliseconds": ["1767398400000", "1767571200000.0", "1769904000000"],
     "typed": pd.to_datetime(["2026-01-03", "2026-01-05", "2026-02-01"]),
     "arrow": pd.array(  # type: ignore[call-overload]
         [date(2026, 1, 3), date(2026, 1, 5), date(2026, 2, 1)],
@@ -359,6 +361,18 @@ def test_a_cell_that_is_no_date_is_named() -> None:
     options: Any = {"dates": ["published"]}
     with pytest.raises(DataError, match=naming("row 2", "'soon'", "2026-01-31")):
         read_table(frame(published=["2026-01-01", "soon", None]), **options)
+    for cells in (
+        [2026013110, 2026013111, 2026020123],
+        ["2026013110.0", "2026013111.0", None],
+        [202601311030, 202601311031, 202601311032],
+        [999999999999, 999999999999, 999999999999],
+    ):
+        named = naming("row 1", "published", "2026-01-31T10:30", "13 digits")
+        with pytest.raises(DataError, match=named):
+            read_table(frame(published=cells), **options)
+    # Seconds, of which one alone could be a date with an hour.
+    seconds = frame(published=[1902010112, 1902096512, 1902182912])
+    assert read_table(seconds, **options).dates == {"published": "2030-04-10"}
     read = read_table(frame(published=["2026-01-01", None, "NA"]), **options)
     assert np.isnan(read.features[1:, 1]).all()
     with pytest.raises(ConfigError, match=naming("published", "'monday'")):
