@@ -270,8 +270,8 @@ class _Rows:
     ) -> tuple[NDArray[np.float64], tuple[str, ...]]:
         """Returns the (D,) codes of a column, and its categories.
 
-        Categories that are not given are in the order of the pandas categories, else sorted. Cells with other
-        categories are counted in the log.
+        Categories that are not given are in the order of the pandas categories, which Parquet keeps for
+        texts only, else sorted. Cells with other categories are counted in the log.
         """
         import pandas as pd
 
@@ -305,6 +305,17 @@ class _Rows:
             self.check(
                 column, is_one, "a category is a text, a whole number or a boolean"
             )
+        self._check_no_bytes(column, cells)
+
+    def _check_no_bytes(self, column: str, cells: pd.Series[Any]) -> None:
+        """Raises DataError for bytes, whose text depends on an encoding."""
+        if cells.dtype == object:
+            is_text = [not isinstance(cell, bytes) for cell in cells]
+            self.check(
+                column,
+                is_text,
+                "these are bytes: write a column of texts (pandas: .str.decode('utf-8')), or ignore it",
+            )
 
     def _log_unseen(self, column: str, num_documents: int, example: str) -> None:
         """Logs the number of documents with a category that is not in the training data."""
@@ -320,6 +331,7 @@ class _Rows:
         A column of whole numbers with nulls has texts, which are empty for a null.
         """
         cells = self.cells(column)
+        self._check_no_bytes(column, cells)
         kind = cells.dtype.kind
         if kind == "f":
             return self._kept_floats(column, cells)
@@ -454,8 +466,9 @@ def are_dates_with_hours(texts: pd.Series[Any]) -> bool:
 
     if not texts.str.fullmatch(r"(19|20|21)\d{8}(\.0*)?").all():
         return False
-    hours = pd.to_datetime(texts.str.slice(stop=10), format="%Y%m%d%H", errors="coerce")
-    return bool(hours.notna().all())
+    digits = texts.str.slice(stop=10)
+    times = pd.to_datetime(digits, format="%Y%m%d%H", errors="coerce")
+    return bool(times.notna().all())
 
 
 def _days_since(times: pd.Series[Any], first: str, column: str) -> NDArray[np.float64]:
@@ -618,8 +631,24 @@ def _open_parquet(path: Path) -> Table:
         str(path),
         list(empty.columns),
         read,
-        categorical=_categorical_columns(empty),
+        categorical=_categorical_in_parquet(dataset.schema, empty),
     )
+
+
+def _categorical_in_parquet(schema: pyarrow.Schema, empty: pd.DataFrame) -> list[str]:
+    """Returns the columns that had the dtype `category` in pandas.
+
+    Categories of whole numbers and booleans become columns of these types, and are in pandas' metadata alone.
+
+    Args:
+        empty: a table of this schema.
+    """
+    of_pandas = schema.pandas_metadata or {}
+    names = set(_categorical_columns(empty))
+    for column in of_pandas.get("columns", ()):
+        if column.get("pandas_type") == "categorical":
+            names.add(column["name"])
+    return [name for name in empty.columns if name in names]
 
 
 def _schema_of_parts(dataset: ParquetDataset) -> pyarrow.Schema:

@@ -151,6 +151,35 @@ def test_other_splits_have_the_codes_of_training_and_new_categories_are_counted(
     assert caplog.text.count("brand in 1 documents") == 2
 
 
+def test_pandas_categories_are_categories_in_parquet_as_well(tmp_path: Path) -> None:
+    table = frame().assign(
+        size=pd.Categorical([9, 10, None]),
+        new=pd.Categorical([True, False, True]),
+        brand=pd.Categorical(["b", "a", None], categories=["b", "a"]),
+    )
+    write_frame(table, tmp_path / "t.parquet")
+    (tmp_path / "parts.parquet").mkdir()
+    write_frame(table, tmp_path / "parts.parquet/part-0.parquet")
+    expected = read_table(table)
+    assert [*expected.categories] == ["size", "new", "brand"]
+    for name in ("t.parquet", "parts.parquet"):
+        assert read_table(tmp_path / name).fingerprint == expected.fingerprint
+
+
+@pytest.mark.parametrize("option", ["categorical", "keep"])
+def test_bytes_are_refused_because_their_text_is_not_known(
+    tmp_path: Path, option: str
+) -> None:
+    options: Any = {option: ["brand"]}
+    table = frame(brand=["a", b"b", None])
+    with pytest.raises(DataError, match=naming("row 2", "brand", "b'b'", "decode")):
+        read_table(table, **options)
+    write_frame(frame(brand=[b"a", None, b"b"]), tmp_path / "t.parquet")
+    named = naming("t.parquet: row 1", "brand", "b'a'", "decode")
+    with pytest.raises(DataError, match=named):
+        read_table(tmp_path / "t.parquet", **options)
+
+
 def test_columns_can_have_other_names_and_the_rest_are_features() -> None:
     renamed = frame().rename(columns={"label": "grade", "query_id": "session"})
     read = read_table(renamed, label="grade", query="session")
@@ -361,12 +390,13 @@ def test_a_cell_that_is_no_date_is_named() -> None:
     options: Any = {"dates": ["published"]}
     with pytest.raises(DataError, match=naming("row 2", "'soon'", "2026-01-31")):
         read_table(frame(published=["2026-01-01", "soon", None]), **options)
-    for cells in (
+    refused: list[list[object]] = [
         [2026013110, 2026013111, 2026020123],
         ["2026013110.0", "2026013111.0", None],
         [202601311030, 202601311031, 202601311032],
         [999999999999, 999999999999, 999999999999],
-    ):
+    ]
+    for cells in refused:
         named = naming("row 1", "published", "2026-01-31T10:30", "13 digits")
         with pytest.raises(DataError, match=named):
             read_table(frame(published=cells), **options)
