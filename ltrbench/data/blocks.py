@@ -16,6 +16,7 @@ import numbers
 import os
 import re
 import secrets
+import stat
 import unicodedata
 import zlib
 from collections import deque
@@ -231,7 +232,8 @@ def for_each_unit(path: Path, work: Callable[[int, bytes], _Result]) -> list[_Re
         The results, in the order of the file.
 
     Raises:
-        DataError: the first error of `work` in the order of the file; the file cannot be read.
+        DataError: the first error of `work` in the order of the file; the file cannot be read, or is no
+            regular file: callers count the lines first, and a pipe can be read only once.
     """
     num_cores = available_cores()
     results: list[_Result] = []
@@ -242,11 +244,21 @@ def for_each_unit(path: Path, work: Callable[[int, bytes], _Result]) -> list[_Re
         return work(number, text if text.endswith(b"\n") else text + b"\n")
 
     with _open(path) as raw, ThreadPoolExecutor(num_cores) as pool:
+        _check_is_regular(raw, path)
         for number, load in enumerate(_units(raw, path)):
             waiting.append(pool.submit(load_and_work, number, load))
             if len(waiting) > 2 * num_cores:  # so that memory contains few units
                 results.append(waiting.popleft().result())
         return results + [future.result() for future in waiting]
+
+
+def _check_is_regular(raw: BufferedReader, path: Path) -> None:
+    """Raises DataError for a pipe or a device."""
+    if not stat.S_ISREG(os.fstat(raw.fileno()).st_mode):
+        raise DataError(
+            f"{path}: it is a pipe or a device, which cannot be read twice, as LETOR text is. Write its "
+            "content to a file, and pass the file."
+        )
 
 
 def _units(raw: BufferedReader, path: Path) -> Iterator[Callable[[], bytes]]:
@@ -404,7 +416,7 @@ def as_paths(given: str | Path | Sequence[str | Path]) -> list[Path]:
     """Returns the paths of one split.
 
     Raises:
-        DataError: This is no path, and no sequence of paths.
+        DataError: This is no path, and no sequence of paths; or there are none.
     """
     if isinstance(given, (str, Path)):
         return [Path(given)]
@@ -416,6 +428,8 @@ def as_paths(given: str | Path | Sequence[str | Path]) -> list[Path]:
             f"the data have the type {type(given).__name__}; pass the path of a file, a list of paths, or to "
             "from_frame and read_table a DataFrame of pandas, as in pandas.DataFrame(array, columns=names)."
         )
+    if not given:
+        raise DataError("the list of paths is empty; pass at least one file.")
     return [Path(path) for path in given]
 
 

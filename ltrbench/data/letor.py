@@ -578,6 +578,7 @@ def _allocate(
         # A line with a larger index is invalid; the second pass reports it.
         width = min(max(largest + 1 - form.first_index, 0), MAX_FEATURES)
     if width == 0:
+        _check_first_lines(paths[0], form)
         raise DataError(
             f"{paths[0]}: no line has a feature. {SYNTAX} If that is right, set num_features."
         )
@@ -598,6 +599,13 @@ def _allocate(
             f"num_features={width} to accept the size."
         )
     return _rows_for(total, width, form, scratch if in_file else None)
+
+
+def _check_first_lines(path: Path, form: LineFormat) -> None:
+    """Raises DataError for an invalid line in the first block of a file, such as the header of a CSV file."""
+    text, first_line = next(read_blocks(path))
+    for number, line in enumerate(text.split(b"\n"), first_line):
+        parse_line(line, f"{path}:{number}", form)
 
 
 @dataclass(frozen=True, kw_only=True)

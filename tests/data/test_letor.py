@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import math
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,14 @@ from hypothesis import strategies as st
 from messages import naming
 from store_cases import data_sets
 
-from ltrbench.data import RankingDataset, letor, read_letor
+from ltrbench.data import (
+    RankingDataset,
+    letor,
+    read_data,
+    read_features,
+    read_letor,
+    read_table,
+)
 from ltrbench.data.letor import read_letor_features, write_letor
 from ltrbench.errors import ConfigError, DataError
 
@@ -223,6 +231,12 @@ def test_a_bad_line_is_named_with_its_place_its_value_and_the_remedy(
     [
         (b"", {}, ["train.txt:", "no documents"]),
         (b"1 qid:1\n0 qid:1\n", {}, ["train.txt:", "feature", "set num_features"]),
+        # No line has a feature that the kernel counts.
+        (b"\nquery_id,label,x\na,1,2\n", {}, [":2:", "label", "data=table"]),
+        (b"query_id\tlabel\tx\na\t1\t2\n", {}, [":1:", "label", "data=table"]),
+        (b"1 qid:1 0:1\n0 qid:1 0:2\n", {}, [":1:", "index is 0", "first_index=0"]),
+        (b"1 qid:1\n0 qid:1 -1:2\n", {}, [":2:", "'-1:2'", "index:value"]),
+        (b"1 qid:1 1 :1\n", {}, [":1:", "'1'", "index:value"]),
         (
             b"1 qid:1 3:1\n1 qid:1 5:1\n",
             {"num_features": 3},
@@ -258,6 +272,26 @@ def test_a_file_or_an_option_that_cannot_be_used_is_named(
 ) -> None:
     with pytest.raises((DataError, ConfigError), match=naming(*parts)):
         read_letor(write(content), **options)
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gz"])
+def test_a_pipe_is_refused_because_it_can_be_read_only_once(
+    pack: Callable[[bytes], bytes],
+) -> None:
+    reader, writer = os.pipe()
+    os.write(writer, pack(b"1 qid:1 1:1\n"))
+    os.close(writer)
+    try:
+        with pytest.raises(DataError, match=naming(f"/dev/fd/{reader}", "twice")):
+            read_letor(f"/dev/fd/{reader}")
+    finally:
+        os.close(reader)
+
+
+@pytest.mark.parametrize("read", [read_data, read_letor, read_table, read_features])
+def test_an_empty_list_of_paths_is_refused(read: Callable[[Any], Any]) -> None:
+    with pytest.raises(DataError, match=naming("empty", "at least one")):
+        read([])
 
 
 def test_a_query_in_two_runs_is_an_error_that_names_both_places(write: Write) -> None:
