@@ -1210,8 +1210,9 @@ def write_letor(dataset: RankingDataset, path: str | Path) -> None:
     or .zst selects a compression.
 
     Raises:
-        DataError: An id cannot be written in a line, a FILE.query or FILE.weight of another data set exists,
-            or the folder is not writable.
+        DataError: The data set has categories or kept columns, for which LETOR text has no place; an id
+            cannot be written in a line, a FILE.query or FILE.weight of another data set exists, or the folder
+            is not writable.
 
     >>> from tempfile import TemporaryDirectory
     >>> data = RankingDataset(features=[[0.5, 0], [1, 4]], labels=[2, 0], query_start=[0, 1, 2])
@@ -1221,9 +1222,10 @@ def write_letor(dataset: RankingDataset, path: str | Path) -> None:
     2 qid:1 1:0.5 2:0.0
     0 qid:2 1:1.0 2:4.0
     """
+    path = Path(path)
+    _check_no_columns(dataset, path)
     heads = _heads(dataset)
     comments = _comments(dataset)
-    path = Path(path)
     for other in companions_of(path):
         if other.suffix != ".position" or dataset.positions is None:
             raise DataError(
@@ -1243,6 +1245,18 @@ def write_letor(dataset: RankingDataset, path: str | Path) -> None:
                     parts += cell
                 parts += [comments[row], b"\n"]
                 stream.write(b"".join(parts))
+
+
+def _check_no_columns(dataset: RankingDataset, path: Path) -> None:
+    """Raises DataError for categories, which would be read as numbers, and for kept columns."""
+    names = [*dataset.categories, *dataset.kept]
+    if names:
+        listed = ", ".join(names[:8])
+        raise DataError(
+            f"{path}: LETOR text has no place for categories and kept columns ({listed}). Write a table "
+            "(write_table), or leave them out: dataset.with_fields(categories={}, kept={}), whose categories "
+            "are numbers."
+        )
 
 
 def _number(value: float) -> bytes:

@@ -448,6 +448,23 @@ def test_letor_text_is_read_back_the_same(
     assert read_letor(file, absent=absent).fingerprint == data.fingerprint
 
 
+@pytest.mark.parametrize(
+    "columns", [{"kept": {"price": [2.5]}}, {"categories": {"1": ("a", "b")}}], ids=str
+)
+def test_what_has_no_place_in_letor_text_is_refused(
+    tmp_path: Path, columns: dict[str, Any]
+) -> None:
+    data = one_document(**columns)
+    ((name, *_),) = columns.values()
+    file = tmp_path / "train.txt"
+    with pytest.raises(DataError, match=naming("train.txt", name, "write_table")):
+        write_letor(data, file)
+    assert not file.exists()
+    rest = data.with_fields(categories={}, kept={})
+    write_letor(rest, file)
+    assert read_letor(file).fingerprint == rest.fingerprint
+
+
 def one_document(**fields: object) -> RankingDataset:
     return RankingDataset(features=[[1.0]], labels=[0], query_start=[0, 1], **fields)  # type: ignore[arg-type]
 
