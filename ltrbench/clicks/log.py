@@ -37,7 +37,7 @@ from ltrbench.data.tables import (
     missing_words,
     open_table,
 )
-from ltrbench.errors import DataError, did_you_mean
+from ltrbench.errors import ConfigError, DataError, did_you_mean
 from ltrbench.shapes import Values
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class OtherColumns:
     Attributes:
         texts: names or patterns of columns that are read as text.
         categorical: names or patterns of columns with categories.
-        ignore: names or patterns of columns that are not read.
+        ignore: names or patterns of columns that are not read, also if they are usual for optional roles.
         missing: texts that are missing values beside empty cells, as for `read_table`.
     """
 
@@ -180,6 +180,7 @@ def read_log(
         applications: applications that are read; None: all.
 
     Raises:
+        ConfigError: Two roles have one column.
         DataError: A file cannot be read, a column is missing, files have other columns, or a row is invalid.
     """
     paths = [Path(path).expanduser() for path in as_paths(source)]
@@ -226,7 +227,7 @@ def _read_table(
     path: Path, given: Mapping[str, str | None], others: OtherColumns
 ) -> Rows:
     table = open_table(path)
-    by_role = _columns_of_roles(str(path), table.columns, given)
+    by_role = _columns_of_roles(str(path), table.columns, given, others.ignore)
     texts: list[str] = []
     numbers: list[str] = []
     for role, column in by_role.items():
@@ -242,14 +243,23 @@ def _matches(column: str, patterns: Collection[str]) -> bool:
 
 
 def _columns_of_roles(
-    name: str, columns: Sequence[str], given: Mapping[str, str | None]
+    name: str,
+    columns: Sequence[str],
+    given: Mapping[str, str | None],
+    ignore: Collection[str],
 ) -> dict[str, str]:
-    """Returns role -> column, for the roles that the log has."""
+    """Returns role -> column, for the roles that the log has.
+
+    An optional role has its usual column unless this is ignored, or named for another role.
+    """
     by_role = {}
+    left = [column for column in columns if not _matches(column, ignore)]
+    left = [column for column in left if column not in given.values()]
     for role, usual in ROLES.items():
         wanted = given.get(role)
         names = [wanted] if wanted else list(usual)
-        present = [column for column in names if column in columns]
+        among = columns if wanted or role in REQUIRED else left
+        present = [column for column in names if column in among]
         if present:
             by_role[role] = present[0]
         elif role in REQUIRED or wanted:
@@ -260,7 +270,20 @@ def _columns_of_roles(
                 f"{name}: the log has no column {missing} ({role}){hint} Its columns are {listed}. Set "
                 f"data.{role}=COLUMN."
             )
+    _check_one_role(name, by_role)
     return by_role
+
+
+def _check_one_role(name: str, by_role: Mapping[str, str]) -> None:
+    """Raises ConfigError if two roles have one column."""
+    role_of: dict[str, str] = {}
+    for role, column in by_role.items():
+        other = role_of.setdefault(column, role)
+        if other != role:
+            raise ConfigError(
+                f"{name}: the column '{column}' is that of {other} and of {role}; set data.{other} or "
+                f"data.{role} to another column."
+            )
 
 
 def _check_columns(parts: Mapping[Path, Rows]) -> None:
@@ -315,8 +338,8 @@ def checked(rows: Rows, first_position: int | None = None) -> Log:
     """Checks the rows of a log, and numbers sessions, queries and documents.
 
     Raises:
-        DataError: A cell is invalid, a session has two queries or two documents at one position, what was
-            clicked was not shown, or the first position cannot be told.
+        DataError: A cell is invalid, a session has two queries, rankers or users, or two documents at one
+            position, what was clicked was not shown, or the first position cannot be told.
     """
     fields: dict[str, Any] = {}
     for role in ("session", "query", "document"):
@@ -330,8 +353,9 @@ def checked(rows: Rows, first_position: int | None = None) -> Log:
     positions = _positions(rows, sessions, first_position)
     _check_one_of_each(rows, "query", sessions, fields["queries"])
     _check_distinct(rows, sessions, documents, positions)
-    if fields["rankers"] is not None:
-        _check_one_of_each(rows, "ranker", sessions, fields["rankers"])
+    for role in ("ranker", "user"):
+        if role in rows.frame:
+            _check_one_of_each(rows, role, sessions, fields[f"{role}s"])
     fields["propensities"] = np.full(len(rows.frame), np.nan)
     if "propensity" in rows.frame:
         fields["propensities"] = _cells(rows, "propensity")
@@ -720,18 +744,21 @@ def _read_features(path: Path, others: OtherColumns) -> tuple[pd.DataFrame, list
     table = open_table(path)
     role_of: dict[str, str] = {}
     for role in ("document", "query"):
-        names = [name for name in ROLES[role] if name in table.columns]
-        role_of |= dict.fromkeys(names[:1], role)
+        columns = [name for name in ROLES[role] if name in table.columns]
+        role_of |= dict.fromkeys(columns[:1], role)
     keys = list(role_of.values())
     if "document" not in keys:
         raise _no_documents(path, table.columns)
     read = others.read(table, list(role_of), []).rename(columns=role_of)
     rows = Rows(read, read, table.location)
+    for role in keys:
+        codes, names = rows.coded(role)
+        read[role] = names[codes]
     rows.check(
         ~read.duplicated(keys).to_numpy(),
         lambda row: f"document {rows.shown('document', row)} is twice; keep one row.",
     )
-    return read.astype(dict.fromkeys(keys, str)), keys
+    return read, keys
 
 
 def _no_documents(path: Path, columns: Sequence[str]) -> DataError:

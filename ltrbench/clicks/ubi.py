@@ -1,15 +1,16 @@
 """User Behavior Insights (UBI): events of search engines as JSON lines, also in the bulk format.
 
 A list is a query_id. What was shown are its events `impression`; without any of an application, the documents
-that the engine returned (`query_response_hit_ids`), which the user may not have seen. Clicks on documents
-that were not shown are counted and left out.
+that the engine returned (`query_response_hit_ids`), which the user may not have seen. Application, user and
+time are those of the first event of the query_id that has them. Clicks on documents that were not shown are
+counted and left out.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,7 @@ class _Events:
     Attributes:
         texts: query_id -> text of the query.
         facts: query_id -> user and time of the list.
+        applications: query_id -> its application, which events without one inherit.
         returned: query_id -> application and documents that the engine returned, with their place.
         shown: impressions.
         clicks: query_id and document of each click.
@@ -59,6 +61,7 @@ class _Events:
 
     texts: dict[str, str] = field(default_factory=dict)
     facts: dict[str, tuple[str, float | None]] = field(default_factory=dict)
+    applications: dict[str, str] = field(default_factory=dict)
     returned: dict[str, tuple[str, list[str], str]] = field(default_factory=dict)
     shown: list[_Shown] = field(default_factory=list)
     clicks: set[tuple[str, str]] = field(default_factory=set)
@@ -80,10 +83,13 @@ def read_ubi(paths: Sequence[Path], applications: Collection[str] | None) -> Row
         for line, document in _documents(path):
             application = _text(document.get("application"))
             present.add(application)
-            if applications is None or application in applications:
+            if not application or applications is None or application in applications:
                 _add(events, document, f"{path}:{line}")
     if applications is not None and present.isdisjoint(applications):
         raise absent_applications(str(paths[0]), applications, present)
+    _inherit_applications(events)
+    if applications is not None:
+        _leave_out_others(events, applications)
     return _rows_of(events, str(paths[0]))
 
 
@@ -127,17 +133,13 @@ def _is_action(document: Mapping[str, Any]) -> bool:
 
 def _add(events: _Events, document: Mapping[str, Any], location: str) -> None:
     query_id = _text(document.get("query_id"))
+    if query_id:
+        _add_facts(events, query_id, document, location)
     action = document.get("action_name")
-    text = _text(document.get("user_query"))
-    if query_id and text:
-        events.texts.setdefault(query_id, text)
-    if query_id and query_id not in events.facts:
-        user = _text(document.get("client_id"))
-        events.facts[query_id] = (user, _seconds(document.get("timestamp"), location))
+    application = _text(document.get("application"))
     if action is None:
         hits = document.get("query_response_hit_ids")
         if query_id and isinstance(hits, list):
-            application = _text(document.get("application"))
             events.returned[query_id] = (application, list(map(str, hits)), location)
         return
     if action != IMPRESSION and action not in CLICKED:
@@ -148,10 +150,49 @@ def _add(events: _Events, document: Mapping[str, Any], location: str) -> None:
         events.unclear += 1
     elif action == IMPRESSION:
         position = _mapping(attributes.get("position")).get("ordinal")
-        application = _text(document.get("application"))
         events.shown.append(_Shown(query_id, shown, position, application, location))
     else:
         events.clicks.add((query_id, shown))
+
+
+def _add_facts(
+    events: _Events, query_id: str, document: Mapping[str, Any], location: str
+) -> None:
+    """Adds what a document says about its list, where no document before did."""
+    text = _text(document.get("user_query"))
+    if text:
+        events.texts.setdefault(query_id, text)
+    application = _text(document.get("application"))
+    if application:
+        events.applications.setdefault(query_id, application)
+    user, time = events.facts.get(query_id, ("", None))
+    if not user:
+        user = _text(document.get("client_id"))
+    if time is None:
+        time = _seconds(document.get("timestamp"), location)
+    events.facts[query_id] = (user, time)
+
+
+def _inherit_applications(events: _Events) -> None:
+    """Gives events and queries without an application that of their query_id."""
+    for number, each in enumerate(events.shown):
+        if not each.application:
+            application = events.applications.get(each.query_id, "")
+            events.shown[number] = replace(each, application=application)
+    for query_id, (own, documents, location) in events.returned.items():
+        application = own or events.applications.get(query_id, "")
+        events.returned[query_id] = (application, documents, location)
+
+
+def _leave_out_others(events: _Events, applications: Collection[str]) -> None:
+    """Leaves out events and queries of no application that is read."""
+    events.shown = [each for each in events.shown if each.application in applications]
+    events.returned = {
+        query_id: returned
+        for query_id, returned in events.returned.items()
+        if returned[0] in applications
+    }
+    events.clicks = {each for each in events.clicks if each[0] in events.applications}
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

@@ -11,8 +11,13 @@ import pandas as pd
 import pytest
 from messages import naming
 
-from ltrbench.clicks.log import compared_sessions, read_log, with_features
-from ltrbench.errors import DataError
+from ltrbench.clicks.log import (
+    OtherColumns,
+    compared_sessions,
+    read_log,
+    with_features,
+)
+from ltrbench.errors import ConfigError, DataError
 
 
 def _rows(**columns: Any) -> dict[str, list[Any]]:
@@ -130,6 +135,7 @@ REFUSED: dict[str, tuple[dict[str, Any], int, list[str]]] = {
         ["'hats'", "'shoes'"],
     ),
     "two rankers of a session": ({"ranker": ["A", *"BBBBB"]}, 3, ["'B'", "'A'"]),
+    "two users of a session": ({"user": ["u", *"vvvvv"]}, 3, ["'v'", "'u'"]),
     "no click": ({"click": [0] * 6}, 2, ["no click"]),
     "clicks at one position": ({"click": [1, 0, 0, 1, 0, 0]}, 2, ["position 0"]),
     "no position": ({"position": [None] * 6, "click": [0] * 6}, 2, ["position"]),
@@ -154,6 +160,21 @@ REFUSED: dict[str, tuple[dict[str, Any], int, list[str]]] = {
     "no time": ({"time": ["2026-01-01"] * 3 + ["soon"] * 3}, 5, ["'soon'"]),
     "no truth value": ({"randomised": ["perhaps"] * 6}, 2, ["'perhaps'"]),
 }
+
+
+def test_a_column_has_one_role_and_none_if_it_is_ignored(tmp_path: Path) -> None:
+    path = _write(tmp_path, _rows(user=["u", None] * 3, time=["soon"] * 6))
+    log = read_log(path, others=OtherColumns(ignore=["user", "tim*", "session"]))
+    assert log.users is None
+    assert log.days is None
+    assert list(log.others) == ["price"]
+    for role, other in (("user", "session"), ("document", "position")):
+        with pytest.raises(ConfigError, match=naming(f"data.{role}", f"data.{other}")):
+            read_log(path, columns={role: other})
+    # A usual name that is given to another role is free.
+    path = _write(tmp_path, _rows(team=["A"] * 3 + ["B"] * 3))
+    log = read_log(path, columns={"ranker": "team"})
+    assert log.ranker_names.tolist() == ["A", "B"]
 
 
 @pytest.mark.parametrize("case", REFUSED)
@@ -237,6 +258,25 @@ def test_events_become_lists(tmp_path: Path) -> None:
         assert left_out in said
 
 
+@pytest.mark.parametrize("applications", [None, ["shop"]])
+def test_events_have_application_and_user_of_their_query(
+    tmp_path: Path, applications: list[str] | None
+) -> None:
+    queries = [
+        _event(None, query_id=name, client_id=None, query_response_hit_ids=["b", "a"])
+        for name in ("q1", "q2")
+    ]
+    events = [event | {"application": None} for event in SHOWN]
+    more = [_event("impression", "c", query_id="q3", application=None)]
+    path = _write_events(
+        tmp_path, *queries, *events, *more * (applications is not None)
+    )
+    log = read_log(path, applications=applications, first_position=0)
+    assert log.positions.tolist() == [0, 1, 2, 1]
+    assert log.clicks.tolist() == [0, 0, 1, 1]
+    assert log.user_names.tolist() == ["u1"]
+
+
 def test_without_impressions_the_documents_returned_are_shown(tmp_path: Path) -> None:
     returned = [
         _event(None, query_id=name, query_response_hit_ids=["a", "b", "c"])
@@ -304,3 +344,16 @@ def test_features_are_joined_by_document(tmp_path: Path) -> None:
     table.write_text("document,price\na,1\na,2\n")
     with pytest.raises(DataError, match=r"products.csv:3: document 'a'"):
         with_features(log, table)
+
+
+def test_features_are_joined_by_the_text_of_an_id(tmp_path: Path) -> None:
+    documents = [1.0, 2.0, 3.0, 3.0, 2.0, 1.0]
+    path = tmp_path / "log.parquet"
+    pd.DataFrame(_rows(document=documents)).drop(columns="price").to_parquet(path)
+    table = tmp_path / "products.csv"
+    table.write_text("document,price\n 1,5\n2 ,6\n3,7\n")
+    joined = with_features(read_log(path), table)
+    assert joined.others["price"].tolist() == [5, 6, 7, 7, 6, 5]
+    table.write_text("document,price\n1,5\n1 ,6\n")
+    with pytest.raises(DataError, match=naming("products.csv:3", "document '1'")):
+        with_features(read_log(path), table)
