@@ -132,7 +132,7 @@ class ClickLog:
         return self._examined, self._of_rows(self.impressions.clicks)
 
     def examination_of_ranks(self, num_ranks: int) -> Values:
-        """Returns (num_ranks,), theta of each rank; 0 below the last position that was shown.
+        """Returns (num_ranks,), theta of each rank; 0 at positions that were never shown.
 
         Raises:
             DataError: Theta of such a rank is not known.

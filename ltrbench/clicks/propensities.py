@@ -58,7 +58,7 @@ class Examination(ABC):
 
     Attributes:
         impressions: those that it was estimated from.
-        theta: (K,), theta_0 is 1; NaN where the log does not identify it.
+        theta: (K,), theta_0 is 1; 0 where nothing was shown; NaN where the log does not identify it.
     """
 
     impressions: Impressions
@@ -284,6 +284,12 @@ def estimate(impressions: Impressions, method: str = HARVEST) -> Examination:
     return harvest(impressions)
 
 
+def _are_shown(given: Impressions) -> NDArray[np.bool_]:
+    """Returns (K,), whether a document was shown at each position; a list can have gaps, such as a place for
+    advertisements, where theta is 0."""
+    return total(given.positions, given.shown, given.num_positions) > 0
+
+
 def check_method(method: str) -> None:
     """Raises ConfigError if an estimator is unknown, or `power` has no exponent from 0 to 10."""
     name, _, parameter = method.partition(":")
@@ -322,7 +328,7 @@ def _known(given: Impressions) -> Known:
     num = given.num_positions
     sums = total(given.positions, given.shown * values, num)
     shown = total(given.positions, given.shown, num)
-    means = np.full(num, np.nan)
+    means = np.zeros(num)
     np.divide(sums, shown, out=means, where=shown > 0)
     # If no list starts at position 0, theta is relative to the first one.
     first = means[given.positions.min()]
@@ -332,7 +338,7 @@ def _known(given: Impressions) -> Known:
 def power(given: Impressions, eta: float) -> Known:
     """Returns theta_k = (k + 1)^-eta, for an analysis of sensitivity."""
     theta = np.arange(1.0, given.num_positions + 1) ** -eta
-    return Known(given, theta)
+    return Known(given, np.where(_are_shown(given), theta, 0.0))
 
 
 def random_lists(given: Impressions) -> Random:
@@ -345,14 +351,16 @@ def random_lists(given: Impressions) -> Random:
     num = given.num_positions
     clicks = total(given.positions[chosen], given.clicks[chosen], num)
     shown = total(given.positions[chosen], given.shown[chosen], num)
-    few = np.flatnonzero(clicks < FEWEST_CLICKS)
+    is_needed = _are_shown(given)
+    is_needed[0] = True
+    few = np.flatnonzero(is_needed & (clicks < FEWEST_CLICKS))
     if len(few):
         position = int(few[0])
         raise DataError(
             f"data.propensity=random: position {position} has {clicks[position]:.0f} clicks in randomised "
             f"lists, and needs {FEWEST_CLICKS}. Log more lists with randomised=true, or use harvest."
         )
-    rates = clicks / shown
+    rates = clicks / np.maximum(shown, 1)
     return Random(given, rates / rates[0], clicks, shown)
 
 
@@ -378,7 +386,7 @@ def harvest(given: Impressions) -> Harvest:
         )
     with_clicks = np.flatnonzero(clicks > 0)
     _check_both_ways(compared, with_clicks)
-    theta = np.full(clicked.num_positions, np.nan)
+    theta = np.where(_are_shown(given), np.nan, 0.0)
     # The most likely examination of a position without a click is 0.
     theta[identified] = 0.0
     logs = _maximised(clicked.at(with_clicks), with_clicks[1:])

@@ -37,7 +37,8 @@ class Impressions:
         is_compared: (I,), whether the ranker was in use together with others, so that a document moved for
             another reason than its attraction.
         propensities: (I,), probability of examination, by which clicks are divided; NaN: not known.
-        theta: (K,), examination of each position, relative to the first one; NaN: not known.
+        theta: (K,), examination of each position, relative to the first one; 0: nothing was shown there; NaN:
+            not known.
         influence: (Q, K), error of log theta that each query stands for, which sums to about 0 over queries;
             see `ltrbench.clicks.propensities.influence_of_split`.
         method: (1,), the estimator of theta; empty: not estimated.

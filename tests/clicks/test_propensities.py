@@ -158,6 +158,21 @@ def test_propensities_that_differ_within_a_position_give_their_mean() -> None:
     assert known.propensities == pytest.approx(values / means[0])
 
 
+@pytest.mark.parametrize("method", ["harvest", "column", "random", "em", "power:1"])
+def test_where_nothing_was_shown_the_examination_is_0(method: str) -> None:
+    given = impressions_of_counts(
+        [[90, 0, 90], [90, 0, 90]], [[60, 0, 30], [40, 0, 20]]
+    )
+    given = replace(
+        given,
+        is_randomised=np.ones(len(given), dtype=np.bool_),
+        propensities=np.tile([0.8, 0.4], 2),
+    )
+    theta = estimate(given, method).theta
+    assert theta[1] == 0
+    assert theta[2] == pytest.approx(1 / 3 if method == "power:1" else 0.5, abs=1e-4)
+
+
 def test_the_error_of_theta_is_that_of_all_queries_in_any_split() -> None:
     rng = np.random.default_rng(0)
     influence = rng.normal(size=(200, 5)) * [0, 1, 2, 3, 4]
