@@ -308,7 +308,7 @@ class Replica:
         """
         # Without features, so that the sessions of a query are one list.
         log = replace(log, others=log.others.iloc[:, :0])
-        source = replace(source, cluster=QUERY)
+        source = replace(source, cluster=QUERY, features=None, categorical=[], keep=[])
         given = source.lists_of(log).impressions
         assert given is not None  # lists of a log have them
         num_units = int(log.units.max()) + 1

@@ -174,8 +174,15 @@ def test_queries_of_a_checked_log_are_drawn_with_all_of_their_lists(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "log.csv"
-    make_log(make_world(0, 40), num_sessions=400).to_csv(path, index=False)
-    source = ClickSource(name="clicks", log=str(path))
+    frame = make_log(make_world(0, 40), num_sessions=400)
+    frame.assign(brand="acme", price=1.0).to_csv(path, index=False)
+    source = ClickSource(
+        name="clicks",
+        log=str(path),
+        features=["feature"],
+        categorical=["brand"],
+        keep=["price"],
+    )
     replica = Replica.of(source.read(), source)
     sample = replica.resampled(3)
     log = sample.log
