@@ -635,6 +635,8 @@ class SparseLayout(NamedTuple):
         default_bin: (C,), bin of the absent value.
         lane: (C,), byte column of the words; IN_LISTS: none.
         cell_of_byte: (L, 256), histogram cell of each byte of a lane, or NO_CELL.
+        bytes_of_lane: (8 W, D), the bytes of the words by lane. A split on an exclusive feature moves few
+            documents to one side, so that large leaves are split, and one lane of them read, again and again.
         row_start: (D + 1,), position of each document's first listed cell, followed by n.
         cells: (n,), listed cells, ascending in a document.
         listed_before: (C + 1,), number of listed cells of the columns before each column, followed by n.
@@ -644,6 +646,7 @@ class SparseLayout(NamedTuple):
     default_bin: NDArray[np.int64]
     lane: NDArray[np.int64]
     cell_of_byte: NDArray[np.int64]
+    bytes_of_lane: NDArray[np.uint8]
     row_start: NDArray[np.int64]
     cells: NDArray[np.uint32]
     listed_before: NDArray[np.int64]
@@ -711,7 +714,7 @@ def read_column(
         return np.uint64(8 * (column % 8))
     c = np.uint64(column)
     if layout.lane[c] >= 0:
-        _read_lane(words, layout, c, rows, read)
+        _read_lane(layout, c, rows, read)
     else:
         _read_lists(layout, c, rows, read)
     return np.uint64(0)
@@ -719,22 +722,18 @@ def read_column(
 
 @inlined_kernel
 def _read_lane(
-    words: NDArray[np.uint64],
-    layout: SparseLayout,
-    c: np.uint64,
-    rows: Rows,
-    read: NDArray[np.uint64],
+    layout: SparseLayout, c: np.uint64, rows: Rows, read: NDArray[np.uint64]
 ) -> None:
     lane = np.uint64(layout.lane[c])
-    shift = np.uint64(8) * (lane % np.uint64(8))
-    first = layout.bin_start[c]
-    end = layout.bin_start[c + np.uint64(1)]
-    read_words(words, int(np.int64(lane // np.uint64(8))), rows, read)
+    stored = layout.bytes_of_lane[lane]
+    first = np.uint64(layout.bin_start[c])
+    num_bins = np.uint64(layout.bin_start[c + np.uint64(1)]) - first
+    default = np.uint64(layout.default_bin[c])
+    cells = layout.cell_of_byte[lane]
     for i in range(len(rows)):
-        cell = layout.cell_of_byte[lane, (read[i] >> shift) & np.uint64(255)]
-        read[i] = np.uint64(
-            cell - first if first <= cell < end else layout.default_bin[c]
-        )
+        # Wraps around for a cell of another column before this one.
+        b = np.uint64(cells[stored[np.uint64(rows[i])]]) - first
+        read[i] = b if b < num_bins else default
 
 
 @inlined_kernel

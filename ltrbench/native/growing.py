@@ -45,7 +45,7 @@ from ltrbench.native.histogram import (
     Quantised,
     Task,
     bin_starts,
-    build_category,
+    build_categories,
     build_share,
     num_numeric,
     shares_of,
@@ -357,10 +357,9 @@ def build_and_search(
             build_share(task, word_range, one.rows, one.histogram, other.histogram)
             columns = 8 * word_range[0], min(8 * word_range[1], num_columns)
             _search_both(columns, task.bin_start, one, other, terms)
-            for column in range(
-                num_columns + np.int64(share), len(task.bin_start) - 1, num_shares
-            ):
-                _search_category(task.categories, task, column, terms, (one, other))
+            categorical = int(num_columns + np.int64(share)), num_shares
+            leaves = one, other
+            _search_categories(task.categories, task, categorical, terms, leaves)
     else:
         total = sum_stored(task, layout, one.rows, one.histogram)
         num_parts = PARTS_PER_THREAD * task.num_threads
@@ -403,20 +402,23 @@ def _search_both(
 
 
 @kernel
-def _search_category(
+def _search_categories(
     categories: NDArray[np.uint16] | None,
     task: Task,
-    column: int,
+    columns: tuple[int, int],
     terms: SplitTerms,
     leaves: tuple[Leaf, Leaf],
 ) -> None:
-    """Builds the histograms of a categorical column, and finds its best splits."""
+    """Builds the histograms of categorical columns, and finds their best splits."""
     if categories is not None:
         one, other = leaves
         uncounted = np.zeros(0, dtype=np.int64)
-        build_category(task, column, one.rows, one.histogram, other.histogram)
-        best_category_cut(column, task.bin_start, one, uncounted, terms, None)
-        best_category_cut(column, task.bin_start, other, uncounted, terms, None)
+        build_categories(task, columns, one.rows, one.histogram, other.histogram)
+        first, step = columns
+        end = len(task.bin_start) - 1
+        for column in range(first, end, step):
+            best_category_cut(column, task.bin_start, one, uncounted, terms, None)
+            best_category_cut(column, task.bin_start, other, uncounted, terms, None)
 
 
 @inlined_kernel

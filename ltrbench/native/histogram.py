@@ -388,19 +388,80 @@ def build_share(
 
 
 @kernel
-def build_category(
-    task: Task, column: int, rows: Rows, histogram: Histogram, parent: Histogram
+def build_categories(
+    task: Task,
+    columns: tuple[int, int],
+    rows: Rows,
+    histogram: Histogram,
+    parent: Histogram,
 ) -> None:
-    """Does what `build_share` does, for a categorical column."""
-    first = task.bin_start[column]
-    end = task.bin_start[column + 1]
-    sums = histogram[first:end]
-    bins = task.categories[column - num_numeric(task)]  # type: ignore[index]
-    sums[:] = 0
+    """Does what `build_share` does, for categorical columns.
+
+    Args:
+        columns: the first column, and the step to each next one; the last column of the task is the end.
+    """
+    first, step = columns
+    end = len(task.bin_start) - 1
+    for column in range(first, end, step):
+        _sums_of(task, column, histogram)[:] = 0
+    values = np.empty(DOCUMENTS_SUMMED, dtype=np.int64)
+    for start in range(0, len(rows), DOCUMENTS_SUMMED):
+        block = rows[start : start + DOCUMENTS_SUMMED]
+        for i in range(len(block)):
+            values[i] = task.packed[np.uint64(block[i])]
+        for column in range(first, end, 2 * step):
+            other = column + step
+            if other < end:
+                _add_categories(task, (column, other), block, values, histogram)
+            else:
+                _add_category(task, column, block, values, histogram)
+    for column in range(first, end, step):
+        sums = _sums_of(task, column, histogram)
+        _take(sums, parent[task.bin_start[column] :])
+
+
+@inlined_kernel
+def _add_categories(
+    task: Task,
+    columns: tuple[int, int],
+    rows: Rows,
+    values: Packed,
+    histogram: Histogram,
+) -> None:
+    """Adds the values of `rows` to the histograms of two columns in turns: in frequent categories, an
+    addition would otherwise wait for the one before."""
+    bins = _bins_of_category(task, columns[0])
+    bins_of_other = _bins_of_category(task, columns[1])
+    sums = _sums_of(task, columns[0], histogram)
+    sums_of_other = _sums_of(task, columns[1], histogram)
     for i in range(len(rows)):
         row = np.uint64(rows[i])
-        sums[np.uint64(bins[row])] += task.packed[row]
-    _take(sums, parent[first:end])
+        value = values[i]
+        sums[np.uint64(bins[row])] += value
+        sums_of_other[np.uint64(bins_of_other[row])] += value
+
+
+@inlined_kernel
+def _add_category(
+    task: Task, column: int, rows: Rows, values: Packed, histogram: Histogram
+) -> None:
+    bins = _bins_of_category(task, column)
+    sums = _sums_of(task, column, histogram)
+    for i in range(len(rows)):
+        row = np.uint64(rows[i])
+        sums[np.uint64(bins[row])] += values[i]
+
+
+@inlined_kernel
+def _bins_of_category(task: Task, column: int) -> NDArray[np.uint16]:
+    number = column - num_numeric(task)
+    bins: NDArray[np.uint16] = task.categories[number]  # type: ignore[index]
+    return bins
+
+
+@inlined_kernel
+def _sums_of(task: Task, column: int, histogram: Histogram) -> Histogram:
+    return histogram[task.bin_start[column] : task.bin_start[column + 1]]
 
 
 def reference_fetch(values: NDArray[Any], index: np.uint64) -> None:

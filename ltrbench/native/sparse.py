@@ -697,7 +697,7 @@ def _filled(
     is_listed = bundles.lane == IN_LISTS
     in_lists = np.where(is_listed, others.num_documents, 0)
     listed_before = np.append(0, np.cumsum(in_lists))
-    num_bytes = 8 * len(sparse) * num_words + 4 * int(listed_before[-1])
+    num_bytes = 16 * len(sparse) * num_words + 4 * int(listed_before[-1])
     require_memory(
         f"the bins of {len(sparse)} documents in {len(columns.feature)} columns",
         num_bytes,
@@ -711,12 +711,12 @@ def _filled(
     _fill(rows, columns, bundles, row_start, words, None)
     np.cumsum(row_start, out=row_start)
     _fill(rows, columns, bundles, row_start, words, cells)
-    cell_of_byte = _cells_of_bytes(columns, others, bundles)
     layout = SparseLayout(
         bin_start=columns.bin_start,
         default_bin=columns.default_bin,
         lane=bundles.lane,
-        cell_of_byte=cell_of_byte,
+        cell_of_byte=_cells_of_bytes(columns, others, bundles),
+        bytes_of_lane=np.ascontiguousarray(words.view(np.uint8).T),
         row_start=row_start,
         cells=cells,
         listed_before=listed_before,
