@@ -66,6 +66,7 @@ from ltrbench.shapes import Features
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow
+    from pyarrow.dataset import FileSystemDataset
     from pyarrow.parquet import ParquetDataset
 
 SPLIT_ROLES = ("split_by", "group_by")
@@ -171,7 +172,8 @@ class _Rows:
         texts += [*self.categories, *self.dates, *self.keep]
         columns = (*self.roles.values(), *self.features)
         numbers = [name for name in columns if name not in texts]
-        for table in self.tables:
+        first, *others = self.tables
+        for table in (*others, first):
             table.check_has([*texts, *numbers], self.tables)
         words = [*self.categories]
         if "group_by" in self.roles:
@@ -604,9 +606,9 @@ def _open_parquet(path: Path) -> Table:
     from pyarrow import parquet
 
     with _naming(path):
-        dataset = parquet.ParquetDataset(path)
-        parts = {each.path: each.physical_schema.names for each in dataset.fragments}
-        dataset = parquet.ParquetDataset(path, schema=_schema_of_parts(dataset))
+        found = parquet.ParquetDataset(path)
+        parts = {each.path: each.physical_schema.names for each in found.fragments}
+        dataset = _with_columns_of_parts(found)
         # Without the index that pandas wrote, which is no feature.
         empty = dataset.schema.empty_table().to_pandas()
 
@@ -616,7 +618,7 @@ def _open_parquet(path: Path) -> Table:
         with _naming(path):
             names = list(dict.fromkeys([*texts, *numbers]))
             _check_parts(parts, names)
-            table = dataset.read(columns=names)
+            table = dataset.to_table(columns=names)
             # Whole numbers with nulls would become floats.
             of_texts = table.select(list(dict.fromkeys(texts))).to_pandas(
                 ignore_metadata=True, integer_object_nulls=True
@@ -651,14 +653,17 @@ def _categorical_in_parquet(schema: pyarrow.Schema, empty: pd.DataFrame) -> list
     return [name for name in empty.columns if name in names]
 
 
-def _schema_of_parts(dataset: ParquetDataset) -> pyarrow.Schema:
-    """Returns the schema of a folder with the columns of all parts; pyarrow takes those of the first part."""
-    schema = dataset.schema
-    for fragment in dataset.fragments:
+def _with_columns_of_parts(given: ParquetDataset) -> FileSystemDataset:
+    """Returns a folder with the columns of all parts; pyarrow takes those of the first part."""
+    from pyarrow import dataset as arrow_dataset
+
+    schema = given.schema
+    for fragment in given.fragments:
         for column in fragment.physical_schema:
             if column.name not in schema.names:
                 schema = schema.append(column)
-    return schema
+    form = arrow_dataset.ParquetFileFormat()
+    return arrow_dataset.FileSystemDataset(given.fragments, schema, form)
 
 
 def _check_parts(parts: Mapping[str, Sequence[str]], names: Sequence[str]) -> None:
@@ -839,9 +844,9 @@ def _rows_of(
 
 def _united(tables: Sequence[Table]) -> Table:
     """Returns the first table with the columns of all tables, to assign columns; its rows are not read."""
-    names: list[str] = []
-    columns: list[str] = []
-    for table in tables:
+    names = [tables[0].name]
+    columns = [*tables[0].columns]
+    for table in tables[1:]:
         added = [column for column in table.columns if column not in columns]
         if added:
             names.append(table.name)

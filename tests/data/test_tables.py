@@ -576,9 +576,12 @@ def test_a_file_of_a_split_that_lacks_a_column_is_named(
     write_frame(frame(a=[1, 2, 3]), paths[0])
     write_frame(frame(b=[1, 2, 3]), paths[1])
     with pytest.raises(DataError, match=naming(f"other.{ending}:", "'a'", "first")):
-        read_table(paths, ignore=["b"])
-    with pytest.raises(DataError, match=naming(f"first.{ending}:", "'b'", "other")):
         read_table(paths)
+    with pytest.raises(DataError, match=naming(f"first.{ending}:", "'b'", "other")):
+        read_table(paths, ignore=["a"])
+    (tmp_path / "empty.parquet").mkdir()
+    with pytest.raises(DataError, match=naming("empty.parquet:", "'label'")):
+        read_table(tmp_path / "empty.parquet")
 
 
 ADDED: dict[str, Any] = {
@@ -609,6 +612,23 @@ def test_a_column_that_only_one_file_of_a_split_has_is_refused_in_any_order(
         assert read_table(source, **ignored).feature_names == ("bm25",)
         if column in ROLE_OF_NAME:
             assert read_table_features(source).shape == (6, 1)
+
+
+def test_the_names_of_folders_in_a_parquet_folder_are_columns(tmp_path: Path) -> None:
+    folder = tmp_path / "t.parquet"
+    table = frame(market=["de", "de", "fr"], year=[2025, 2026, 2026])
+    table.to_parquet(folder, partition_cols=["market", "year"])
+    data = read_table(folder, keep=["year"], categorical=["market"])
+    assert data.features.tolist() == [[0.5, 0], [1.5, 0], [2.5, 1]]
+    assert data.kept["year"].tolist() == ["2025", "2026", "2026"]
+    (part,) = (folder / "market=fr" / "year=2026").iterdir()
+    pd.read_parquet(
+        part, columns=["label", "query_id", "bm25"], partitioning=None
+    ).assign(price=1.0).to_parquet(part)
+    with pytest.raises(DataError, match=naming("market=de", "'price'", "data.ignore")):
+        read_table(folder)
+    narrow = read_table(folder, ignore=["price"], keep=["year"])
+    assert narrow.features.tolist() == data.features.tolist()
 
 
 def files_or_parts(folder: Path, form: str, tables: list[pd.DataFrame]) -> Any:
