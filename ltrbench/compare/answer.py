@@ -21,7 +21,7 @@ from ltrbench.compare.decision import (
     pairs_of,
 )
 from ltrbench.compare.guards import COSTS, LATENCY, MEMORY
-from ltrbench.compare.planning import NextStep, next_step, queries_in_words
+from ltrbench.compare.planning import NextStep, next_step, queries_in_words, rounded
 from ltrbench.compare.remarks import IMPORTANT, percent
 from ltrbench.compare.table import (
     Trainings,
@@ -303,15 +303,22 @@ def _guards_in_words(comparison: Comparison, decision: Decision) -> list[str]:
 def _queries_needed(
     comparison: Comparison, label: str, checks: Sequence[Check]
 ) -> list[str]:
-    """Returns how many queries decide each undecided check with 80 % power, if that is known."""
+    """Returns for each undecided check how many queries detect a difference that matters with 80 % power.
+
+    The difference is the limit of the guard; without one, that of the comparison (`Settings.detect_of`).
+    Checks whose number is not known, or for which the present queries are enough, are left out.
+    """
     needed = []
     for check in checks:
         pair = comparison.claim(label, check.name)
-        if check.state != UNDECIDED or check.margin is None or pair is None:
+        if check.state != UNDECIDED or pair is None:
             continue
-        queries = pair.models.power.queries_for(abs(check.margin))
-        if queries:
-            needed.append(f"{queries:,} queries for {check.name}")
+        difference = abs(check.limit) or comparison.settings.detect_of(check.name)
+        queries = pair.models.power.queries_for(difference)
+        if queries is None or queries <= pair.statistics.num_queries:
+            continue
+        about = f"{rounded(queries):,} queries"
+        needed.append(f"{about} for a difference of {difference:g} in {check.name}")
     return needed
 
 

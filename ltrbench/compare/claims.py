@@ -224,10 +224,16 @@ def decided(
     claimed = []
     for place, (pair, interval) in enumerate(zip(family, over_queries, strict=True)):
         models = _decided_models(pair, interval, settings)
-        models = with_power(models, design_of_models(pair.statistics), place)
+        of_models = design_of_models(pair.statistics, interval)
+        models = with_power(models, of_models, place)
         methods = _decided_methods(pair, interval, settings, each)
         of_methods = design_of_methods(
-            queries, numbers[place][0], pair.statistics, pair.inference, pair.variation
+            queries,
+            numbers[place][0],
+            statistics=pair.statistics,
+            inference=pair.inference,
+            variation=pair.variation,
+            over_queries=interval,
         )
         methods = with_power(methods, of_methods, place)
         of_tests = {test: values[place] for test, values in adjusted.items()}

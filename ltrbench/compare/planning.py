@@ -242,7 +242,7 @@ def queries_in_words(comparison: Comparison) -> str:
         kind = "judged queries"
         if comparison.evidence is not None:
             kind = "queries"  # of a click log
-        return f"About {_rounded(number):,} {kind} are needed {what}."
+        return f"About {rounded(number):,} {kind} are needed {what}."
     if comparison.settings.detect is None:
         return ""
     if number is None:
@@ -273,10 +273,10 @@ def closest_pair(comparison: Comparison) -> Pair | None:
     return closest
 
 
-def _rounded(number: int) -> int:
+def rounded(number: int) -> int:
     """Returns a number with two significant figures, rounded up.
 
-    >>> _rounded(2641), _rounded(87)
+    >>> rounded(2641), rounded(87)
     (2700, 87)
     """
     step: int = 10 ** max(len(str(number)) - 2, 0)

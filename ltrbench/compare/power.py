@@ -17,10 +17,12 @@ from ltrbench.statistics import (
     Design,
     FoldVariation,
     Inference,
+    Interval,
     PairStatistics,
     fewest,
     resampling_factor,
 )
+from ltrbench.statistics.paired import DIFFERING
 from ltrbench.statistics.planning import design_of_replicates
 
 
@@ -29,9 +31,10 @@ class Power:
     """Power of a claim. It follows from the standard error of the difference, not from the difference.
 
     Attributes:
-        detectable: Minimum detectable difference (80 % power) at the level of the pair in its family; None if
-            the error is not known, or if the metric cannot differ so much.
-        design: Sample sizes and variances of the present data; None if the error is not known.
+        detectable: Minimum detectable difference (80 % power) at the level of the pair in its family; None
+            without a design, or if the metric cannot differ so much.
+        design: Sample sizes and variances of the present data; None if the error is not known, or if the
+            interval does not follow from it.
         level: Error level of the pair alone.
     """
 
@@ -84,31 +87,48 @@ def power_of(
     return Power(detectable if detectable <= largest else None, design, level)
 
 
-def design_of_models(statistics: PairStatistics) -> Design | None:
-    """Returns the design of the claim about trained models; None if the error is not known, or 0."""
+def design_of_models(
+    statistics: PairStatistics, interval: Interval | None
+) -> Design | None:
+    """Returns the design of the claim about trained models; None if the error is not known, or 0, or if the
+    interval does not follow from it, because few queries differ.
+
+    Args:
+        interval: Interval that decides the claim.
+    """
     error = statistics.standard_error
-    if not error:
+    is_bound = interval is not None and interval.method == DIFFERING
+    if not error or statistics.degrees is None or is_bound:
         return None
-    return Design(statistics.num_queries, error**2 * statistics.num_queries)
+    num_queries = statistics.num_queries
+    return Design(
+        num_queries,
+        error**2 * num_queries,
+        effective_share=(statistics.degrees + 1) / num_queries,
+    )
 
 
 def design_of_methods(
     queries: PairedQueries,
     row: int,
+    *,
     statistics: PairStatistics,
     inference: Inference | None,
     variation: FoldVariation | None,
+    over_queries: Interval | None,
 ) -> Design | None:
-    """Returns the design of the claim about methods; None if the error is not known, or 0, or if training
-    sets matter, whose variance is known from a few folds only."""
+    """Returns the design of the claim about methods; None if the error is not known, or 0, if few queries
+    differ, or if training sets matter, whose variance is known from a few folds only.
+
+    Args:
+        over_queries: Interval of the trained models.
+    """
     if variation is not None:
-        of_models = design_of_models(statistics)
+        of_models = design_of_models(statistics, over_queries)
         if of_models is None or variation.matters:
             return None
-        error = variation.factor * math.sqrt(of_models.query / of_models.num_queries)
-        error = max(error, variation.of_round)
-        return replace(of_models, query=error**2 * of_models.num_queries)
-    if inference is None or not inference.standard_error:
+        return _over_folds(of_models, variation)
+    if inference is None or not inference.standard_error or inference.differing.are_few:
         return None
     correction = 0.0
     resample = queries.trainings[row][0].resample
@@ -117,3 +137,16 @@ def design_of_methods(
         factor = resampling_factor(resample["kind"], number, resample["share"])
         correction = factor - 1 / number
     return design_of_replicates(inference, correction)
+
+
+def _over_folds(of_models: Design, variation: FoldVariation) -> Design:
+    """Returns the design of the claim about methods over folds, which has the wider of two intervals."""
+    num_queries = of_models.num_queries
+    error = variation.factor * of_models.standard_error
+    if error >= variation.of_round:
+        return replace(of_models, query=error**2 * num_queries)
+    return replace(
+        of_models,
+        query=variation.of_round**2 * num_queries,
+        effective_share=(variation.free + 1) / num_queries,
+    )

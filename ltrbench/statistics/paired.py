@@ -435,6 +435,9 @@ FEWEST_DIFFERING = 6
 """Minimum number of queries with a difference for Student's interval. With five, no randomisation test can
 reject at 5 %: all five have one sign with a probability of 2 / 2^5."""
 
+DIFFERING = "differing"
+"""Method of the interval of `Differing`."""
+
 FEW = "few queries"
 IDENTICAL = "identical"
 FEW_DIFFER = "few queries differ"
@@ -510,7 +513,7 @@ class Differing:
             share = float(quantile)
         bound = share * self.largest
         note = FEW_DIFFER if count else IDENTICAL
-        return Interval(0.0 - bound, bound, "differing", note)
+        return Interval(0.0 - bound, bound, DIFFERING, note)
 
 
 def largest_plausible(*values: NDArray[np.float64]) -> float:
@@ -759,6 +762,7 @@ class PairStatistics:
         wins, ties, losses: number of queries on which a is better, equal, worse.
         num_queries: number of queries with values of both systems.
         standard_error: standard error of the difference.
+        degrees: degrees of freedom of the standard error; None if it is 0 or not available.
         note: "identical", "few queries differ", "few queries", the reason why a result is None, or empty.
     """
 
@@ -771,6 +775,7 @@ class PairStatistics:
     losses: int
     num_queries: int
     standard_error: float | None = None
+    degrees: float | None = None
     note: str = ""
 
     def turned(self) -> PairStatistics:
@@ -855,11 +860,13 @@ def _statistics(
         "t": _t_p_value(differences, row),
         "wilcoxon": signed_rank_p_value(values),
     }
+    degrees = float(differences.degrees[row])
     return replace(
         statistics,
         p_values=p_values,
         effect_size=_effect_size(values, differences.weights),
         standard_error=None if np.isnan(error) else error,
+        degrees=degrees if error > 0 else None,
     )
 
 

@@ -25,14 +25,18 @@ from ltrbench.compare import Comparison, Settings, render
 from ltrbench.compare.claim_notes import all_notes
 from ltrbench.compare.claims import NOT_ALIKE, NOT_REPEATED, NOT_TRAINED, against
 from ltrbench.compare.leaderboard import comparisons_as_json
+from ltrbench.compare.power import design_of_models
 from ltrbench.runs import Run
 from ltrbench.statistics import (
+    PairedSample,
+    compare_pairs,
     fewest,
     independent_replicates,
     resampling_factor,
     shared_replicates,
 )
 from ltrbench.statistics.claims import Scope, Varied
+from ltrbench.statistics.paired import DIFFERING
 from ltrbench.statistics.planning import design_of_replicates
 
 
@@ -248,3 +252,27 @@ def test_what_is_detectable_and_the_queries_needed_follow_from_the_error_of_the_
     detect = 0.9 * power.detectable
     estimated = fewest(lambda count: replace(power.design, num_queries=count), detect)
     assert QUERIES < estimated < power.queries_for(detect) < 2 * estimated
+
+
+def test_the_power_of_a_claim_follows_from_the_interval_that_decides_it() -> None:
+    rng = np.random.default_rng(0)
+    weights = 1 / np.arange(1, 201) ** 1.2
+    noise = rng.normal(0, 0.1, size=200)
+    weighted = PairedSample.of(np.array([noise, np.zeros(200)]), weights)
+    (statistics,) = compare_pairs(weighted, [(0, 1)], num_draws=10)
+    design = design_of_models(statistics, statistics.interval)
+    ((_, degrees),) = design.degrees
+    assert degrees == pytest.approx(weighted.effective_sizes.sum() - 1)
+    # Student's quantile with so few effective queries, and not that of 200 queries.
+    assert design.detectable() > 1.1 * replace(design, effective_share=1).detectable()
+    shared = shared_replicates(
+        rng.normal(size=(3, 200)), np.zeros((3, 200)), weighted.weights
+    )
+    of_shared = np.array(design_of_replicates(shared).degrees)
+    assert of_shared == pytest.approx(np.array(shared.degrees))
+    # The bound on the share of queries that differ does not follow from a standard error.
+    few = np.where(np.arange(100) < 4, 0.02 + noise[:100] / 50, 0)
+    sample = PairedSample.of(np.array([few, np.zeros(100)]))
+    (statistics,) = compare_pairs(sample, [(0, 1)], num_draws=10)
+    assert statistics.interval.method == DIFFERING
+    assert design_of_models(statistics, statistics.interval) is None

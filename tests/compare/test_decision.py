@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ JUDGED = Judgments(
 RNG = np.random.default_rng(0)
 IN_USE = LOG.label.to_numpy() + RNG.normal(scale=2, size=len(LOG))
 SIMILAR = IN_USE + RNG.normal(scale=0.01, size=len(LOG))
+NOISY = IN_USE + np.random.default_rng(1).normal(scale=0.3, size=len(LOG))
 PRICE = np.log(LOG.price.to_numpy())
 SHARE = (WEIGHTS.cumsum() - WEIGHTS / 2) / WEIGHTS.sum()
 PART_OF_DOCUMENT = np.array(["head", "torso", "tail"])[(3 * SHARE).astype(int)][
@@ -94,7 +96,6 @@ SHUFFLED_TAIL = np.where(PART_OF_DOCUMENT == "tail", RNG.permutation(BETTER), BE
             [
                 "Undecided, keep in_use",
                 "revenue in the first 5 is undecided",
-                "queries",
             ],
         ),
         (
@@ -112,6 +113,29 @@ def test_the_verdict_changes_as_planted_effects_do(
     assert decided.kind == verdict, answer.headline
     assert mentions(" ".join(answer.sentences), *parts), answer.sentences
     assert decided.models == ("new" if verdict == "ship" else "in_use",)
+
+
+def test_queries_are_planned_for_the_limits_and_not_for_the_differences_found(
+    tmp_path: Path,
+) -> None:
+    decided, answer = decision(tmp_path, ["ndcg@10=-0.003", "map=0"], new=NOISY)
+    (checks,) = decided.checks.values()
+    assert {check.state for check in checks[1:]} <= {"undecided", "holds"}
+    (sentence,) = [text for text in answer.sentences if "To decide on new" in text]
+    # Revenue has no region of equivalence, so that no difference is known to matter.
+    assert "revenue" not in sentence
+    numbers = {
+        float(limit): int(number.replace(",", ""))
+        for number, limit in re.findall(
+            r"([\d,]+) queries for a difference of ([\d.]+)", sentence
+        )
+    }
+    # For a difference of 0.01 in map, the width of the region of equivalence, there are enough.
+    assert numbers.keys() == {0.003}
+    for number in numbers.values():
+        # More than there are, with two significant figures.
+        assert number > len(SIZES)
+        assert re.fullmatch(r"\d\d0*", str(number))
 
 
 @pytest.mark.slow
