@@ -220,8 +220,8 @@ a claim that is turned around stays better or worse
 - state=opposite.get(self.state, self.state),
 + state=self.state,
 the lower end of the difference is the upper end
-- values[f"{kind}_low"] = claim.interval.low
-+ values[f"{kind}_low"] = claim.interval.high
+- values[f"{kind}_low"] = interval.low
++ values[f"{kind}_low"] = interval.high
 the Pareto front has the worse points
 - if not front or value > front[-1][1]:
 + if not front or value < front[-1][1]:

@@ -6,6 +6,8 @@ notebook, table.md and comparison.json show the same ones. Each function below i
 
 from __future__ import annotations
 
+import decimal
+import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -22,7 +24,7 @@ from ltrbench.compare.decision import (
 )
 from ltrbench.compare.guards import COSTS, LATENCY, MEMORY
 from ltrbench.compare.planning import NextStep, next_step, queries_in_words, rounded
-from ltrbench.compare.remarks import IMPORTANT, percent
+from ltrbench.compare.remarks import IMPORTANT
 from ltrbench.compare.table import (
     Trainings,
 )
@@ -334,17 +336,20 @@ def _check_in_words(comparison: Comparison, check: Check) -> str:
     if check.low is None or check.high is None:
         return f"{check.name} has no interval"
     metric = re.sub(r"^value@(\d+):([^:]+)", r"\2 in the first \1", check.name)
-    verb = _PRIMARY[check.state]
+    text = f"{metric} {_PRIMARY[check.state]}"
     if check.sense == AT_LEAST:
-        verb = f"{_GUARD[check.state]} lower by more than {-check.limit:g}:"
-    return f"{metric} {verb} {_change(comparison, check)}"
+        text = f"{metric} {_GUARD[check.state]} lower"
+        if check.limit:
+            text += f" by more than {-check.limit:g}"
+    if comparison.is_order_only(check.name):
+        return text
+    separator = ":"
+    if check.sense != AT_LEAST and check.state == HOLDS:
+        separator = " by"
+    return f"{text}{separator} {_change(comparison, check)}"
 
 
-_PRIMARY = {
-    HOLDS: "is higher by",
-    FAILS: "is not higher:",
-    UNDECIDED: "is undecided:",
-}
+_PRIMARY = {HOLDS: "is higher", FAILS: "is not higher", UNDECIDED: "is undecided"}
 _GUARD = {HOLDS: "is not", FAILS: "is", UNDECIDED: "may be"}
 _UNITS = {LATENCY: "ms a list", MEMORY: "MB of memory in the fit"}
 
@@ -410,7 +415,7 @@ def _loss(comparison: Comparison, decision: Decision) -> Iterator[str]:
     is_in_use = comparison.settings.names_baseline and subject == comparison.baseline
     if is_in_use or decision.kind in (KEEP, UNDECIDED):
         verb = "Keeping"
-    confidence = percent(1 - comparison.settings.level_of(comparison.metric))
+    confidence = comparison.settings.confidence_of(comparison.metric)
     loss = _loss_in_words(comparison, decision.loss)
     others = f"the others{_with_test_sets(comparison)}"
     yield f"{verb} {subject} loses at most {loss} to any of {others} ({confidence})."
@@ -543,11 +548,22 @@ def _by_state(claims: dict[str, Claim]) -> dict[str, list[str]]:
 
 
 def _loss_in_words(comparison: Comparison, loss: float) -> str:
-    if bounds_of(comparison.metric) is not None:
-        if loss >= 0.0005:
-            return f"{loss:.3f}"
-        return f"{loss:.1g}"
-    return f"{loss:.3g}"
+    """Returns an upper bound, rounded up."""
+    if bounds_of(comparison.metric) is None:
+        return f"{_rounded_up(loss, 3):.3g}"
+    if loss >= 0.0005:
+        return f"{math.ceil(1000 * loss) / 1000:.3f}"
+    return f"{_rounded_up(loss, 1):.1g}"
+
+
+def _rounded_up(value: float, digits: int) -> float:
+    """Returns a positive number, rounded up to significant digits.
+
+    >>> _rounded_up(0.1231, 3), _rounded_up(1234.0, 1)
+    (0.124, 2000.0)
+    """
+    rounding = decimal.Context(prec=digits, rounding=decimal.ROUND_CEILING)
+    return float(rounding.create_decimal(value))
 
 
 def _is(labels: Sequence[str]) -> str:

@@ -31,19 +31,27 @@ _ENOUGH = 10
 
 
 def family_of(comparison: Comparison) -> str:
-    """Returns the family of claims in words: its pairs and its metrics."""
-    return _family_in_words(comparison, [comparison.metric, *comparison.declared])
+    """Returns the family of claims in words: its pairs and its metrics. A guard is a test of its own."""
+    return _family_in_words(comparison, _metrics_of_family(comparison))
+
+
+def _metrics_of_family(comparison: Comparison) -> list[str]:
+    """Returns the metrics that share the level of the comparison, the primary one first."""
+    return list(dict.fromkeys([comparison.metric, *comparison.settings.family]))
 
 
 def level_in_words(comparison: Comparison) -> str:
     """Returns for which pairs and metrics the intervals hold simultaneously; empty for a single interval."""
-    metrics = list(dict.fromkeys([comparison.metric, *comparison.settings.family]))
-    if len(comparison.family) * len(metrics) < 2:
+    if _num_differences(comparison) < 2:
         return ""
     if all(pair.models.interval is None for pair in comparison.family):
         return ""
-    family = _family_in_words(comparison, metrics)
-    return f"Intervals hold simultaneously for {family} ({comparison.settings.confidence})."
+    confidence = comparison.settings.confidence
+    return f"Intervals hold simultaneously for {family_of(comparison)} ({confidence})."
+
+
+def _num_differences(comparison: Comparison) -> int:
+    return len(comparison.family) * len(_metrics_of_family(comparison))
 
 
 def _family_in_words(comparison: Comparison, metrics: Sequence[str]) -> str:
@@ -93,12 +101,25 @@ def about_intervals(comparison: Comparison) -> str:
     if not used:
         return f"{differences} They have no interval, and there are no claims."
     methods = "; ".join(_METHODS[method] for method in sorted(used))
-    if len(comparison.claims) == 1:
-        return f"{differences} Intervals have {comparison.settings.confidence} confidence ({methods})."
+    confidence = comparison.settings.confidence
+    guards = _about_guards(comparison)
+    if _num_differences(comparison) == 1:
+        return (
+            f"{differences} Intervals have {confidence} confidence ({methods}).{guards}"
+        )
     return (
-        f"{differences} Intervals are simultaneous: {comparison.settings.confidence} confidence over "
-        f"{family_of(comparison)} together ({methods})."
+        f"{differences} Intervals are simultaneous: {confidence} confidence over "
+        f"{family_of(comparison)} together ({methods}).{guards}"
     )
+
+
+def _about_guards(comparison: Comparison) -> str:
+    """Returns a further sentence on the confidence of each guard; empty without guards on metrics."""
+    family = _metrics_of_family(comparison)
+    guards = [name for name in comparison.declared if name not in family]
+    if not guards:
+        return ""
+    return f" Each guard ({', '.join(guards)}) has this confidence on its own: all of them must hold."
 
 
 def about_claims(comparison: Comparison) -> str:

@@ -147,9 +147,10 @@ def _matrix(shown: Shown, kind: str, scope: str) -> Table:
         claim: Claim = getattr(pairs[a, b], kind)
         if claim.interval is None:
             return TableCell(claim.difference, note=claim.reason)
-        return TableCell(
-            claim.difference, note=claim.state, emphasis=emphasis_of(claim)
-        )
+        emphasis = emphasis_of(claim)
+        if pairs[a, b].is_order_only:
+            return TableCell(text=claim.state, emphasis=emphasis)
+        return TableCell(claim.difference, note=claim.state, emphasis=emphasis)
 
     columns = [TableColumn("", left=True, sortable=False)]
     columns += [TableColumn(b, DIFFERENCE, sortable=False) for b in labels]
@@ -385,11 +386,15 @@ def slices_section(shown: Shown) -> Section | None:
         return None
     baseline = shown.comparison.baseline
     tables = [_slice_table(shown, attribute) for attribute in attributes]
-    lead = (
-        f"Mean {shown.comparison.metric} by slice, the queries of one kind{shown.all_folds}, with the "
-        f"difference to {baseline} and its interval, simultaneous over the models. The intervals are not "
-        "adjusted for the number of slices: a difference in one slice is a hint, not a finding."
-    )
+    lead = f"Mean {shown.comparison.metric} by slice, the queries of one kind{shown.all_folds}"
+    if shown.comparison.is_order_only(shown.comparison.metric):
+        lead += ". The sizes of differences are not claimed, and not shown."
+    else:
+        lead += (
+            f", with the difference to {baseline} and its interval, simultaneous over the models. The "
+            "intervals are not adjusted for the number of slices: a difference in one slice is a hint, not a "
+            "finding."
+        )
     tested = interactions(shown.comparison, shown.comparison.slices)
     if any(item.p_value is not None for item in tested):
         lead += (

@@ -140,6 +140,15 @@ class Pair:
     def claims(self) -> tuple[Claim, Claim]:
         return self.models, self.methods
 
+    @property
+    def shown_difference(self) -> float | None:
+        """Difference of these models; None if only its sign is claimed."""
+        return None if self.is_order_only else self.models.difference
+
+    def shown_interval(self, claim: Claim) -> Interval | None:
+        """Returns the interval of a claim of the pair; None without one, or if only the sign is claimed."""
+        return None if self.is_order_only else claim.interval
+
     def turned(self) -> Pair:
         """Returns row `b` minus row `a`."""
         inference = self.inference

@@ -256,6 +256,13 @@ class Comparison:
             (pair for pair in against(family, self.baseline) if pair.a == label), None
         )
 
+    def is_order_only(self, metric: str) -> bool:
+        """Returns whether only the signs of differences in a metric are claimed."""
+        family = self.declared.get(metric, ())
+        if metric == self.metric:
+            family = self.family
+        return any(pair.is_order_only for pair in family)
+
     def beats_all(self, label: str) -> bool:
         """Returns whether the family claims that a row is better than every other row."""
         others = against(self.family, label)

@@ -107,9 +107,11 @@ Given = Mapping[str, Mapping[str, str]]
 
 @dataclass(frozen=True)
 class InSlice:
-    """A row in a slice: its mean, and its difference to the baseline; None for the baseline.
+    """A row in a slice: its mean, and its difference to the baseline.
 
     Attributes:
+        difference: None for the baseline, and if only the sign of a difference is claimed.
+        interval: None without a difference, and if the pair carries no claim.
         standard_error: Standard error of the difference; None if the slice has one query.
     """
 
@@ -275,9 +277,11 @@ def kinds_of_values(values: NDArray[Any]) -> list[tuple[str, NDArray[np.bool_]]]
 def _as_number(text: str) -> tuple[float, str]:
     """Returns a key that sorts texts of numbers as numbers, before other texts."""
     try:
-        return float(text), text
+        number = float(text)
     except ValueError:
         return math.inf, text
+    # No order of numbers has a place for NaN.
+    return math.inf if math.isnan(number) else number, text
 
 
 def _with_others(texts: NDArray[np.str_]) -> NDArray[np.str_]:

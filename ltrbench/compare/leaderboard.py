@@ -97,15 +97,14 @@ def values_of(comparison: Comparison, row: ModelRow) -> dict[str, CellValue]:
     }
     pair = comparison.claim(row.label)
     statistics = None if pair is None else pair.statistics
-    values["difference"] = None if pair is None else pair.models.difference
+    values["difference"] = None if pair is None else pair.shown_difference
     for kind in KINDS:
-        values |= _values_of_claim(kind, None if pair is None else getattr(pair, kind))
+        values |= _values_of_claim(kind, pair)
     values["trainings"] = comparison.replicates[row.label]
     values["p_holm"] = (
         None if pair is None else pair.p_adjusted["holm"]["randomisation"]
     )
-    # None has none of these attributes.
-    values |= {name: getattr(statistics, name, None) for name in _OF_QUERIES}
+    values |= _values_of_queries(pair)
     values["note"] = None if statistics is None else statistics.note or None
     values["trees"] = row.trees
     values["peak_memory_mb"] = row.peak_memory_mb
@@ -113,23 +112,38 @@ def values_of(comparison: Comparison, row: ModelRow) -> dict[str, CellValue]:
     return values
 
 
+def _values_of_queries(pair: Pair | None) -> dict[str, CellValue]:
+    """Returns the values of `_OF_QUERIES`; None without a pair, and the size of an effect of unknown size."""
+    values: dict[str, CellValue] = dict.fromkeys(_OF_QUERIES)
+    if pair is None:
+        return values
+    for name in _OF_QUERIES:
+        values[name] = getattr(pair.statistics, name)
+    if pair.is_order_only:
+        values["effect_size"] = None
+    return values
+
+
 KINDS = ("models", "methods")
 """The two claims of a pair: fields of `Pair`, and the first words of their columns in table.csv."""
 
 
-def _values_of_claim(kind: str, claim: Claim | None) -> dict[str, CellValue]:
-    """Returns the columns of a claim in table.csv; without one, all of them are None."""
+def _values_of_claim(kind: str, pair: Pair | None) -> dict[str, CellValue]:
+    """Returns the columns of a claim of a pair in table.csv; without one, all of them are None."""
     names = [f"{kind}{part}" for part in _PARTS_OF_A_CLAIM]
     values: dict[str, CellValue] = dict.fromkeys(names)
-    if claim is None:
+    if pair is None:
         return values
+    claim: Claim = getattr(pair, kind)
     values[f"{kind}_scope"] = claim.scope.name
     values[f"{kind}_detectable"] = claim.power.detectable
     values[f"{kind}_reason"] = claim.reason or None
     if claim.interval is not None:
         values[kind] = claim.state
-        values[f"{kind}_low"] = claim.interval.low
-        values[f"{kind}_high"] = claim.interval.high
+    interval = pair.shown_interval(claim)
+    if interval is not None:
+        values[f"{kind}_low"] = interval.low
+        values[f"{kind}_high"] = interval.high
     return values
 
 
@@ -429,8 +443,9 @@ def _mean(row: ModelRow, metric: str, comparison: Comparison) -> TableCell:
     if pair is None:
         return TableCell(mean)
     claim = pair.models
-    difference = format_number(claim.difference, DIFFERENCE)
-    parts = [difference, between(claim.interval), claim.state]
+    parts = [between(pair.shown_interval(claim)), claim.state]
+    if pair.shown_difference is not None:
+        parts.insert(0, format_number(pair.shown_difference, DIFFERENCE))
     note = " ".join(filter(None, parts))
     return TableCell(mean, note=note)
 
@@ -477,14 +492,14 @@ def emphasis_of(claim: Claim) -> str:
 
 def differences_of(pairs: Iterable[Pair]) -> dict[str, Ends]:
     """Returns label -> lower end of the interval, difference to the baseline, upper end; without an interval,
-    the ends are the difference. Rows without a difference are left out.
+    the ends are the difference. Rows without a shown difference are left out.
 
     Args:
         pairs: Rows minus the baseline.
     """
     drawn: dict[str, Ends] = {}
     for pair in pairs:
-        middle = pair.models.difference
+        middle = pair.shown_difference
         if middle is not None:
             low, high = _ends(pair.models.interval) or (middle, middle)
             drawn[pair.a] = (low, middle, high)
@@ -548,7 +563,7 @@ def _records_of(comparison: Comparison) -> dict[str, list[Any]]:
         "best": comparison.best,
         "family": family_of(comparison),
         "answer": _fields(answer_of(comparison)),
-        "decision": _fields(decide(comparison)),
+        "decision": _decision_record(comparison),
     }
     runs: list[dict[str, Any]] = []
     for row in comparison.rows:
@@ -566,6 +581,17 @@ def _records_of(comparison: Comparison) -> dict[str, list[Any]]:
         "notes": list(comparison.notes),
         "remarks": [of_data | asdict(note) for note in notes],
     }
+
+
+def _decision_record(comparison: Comparison) -> dict[str, Any] | None:
+    """Returns the fields of the decision; checks of a metric whose order alone is claimed have no size."""
+    record = _fields(decide(comparison))
+    if record is None:
+        return None
+    for check in itertools.chain.from_iterable(record["checks"].values()):
+        if comparison.is_order_only(check["name"]):
+            check |= dict.fromkeys(("value", "low", "high"))
+    return record
 
 
 def values_by_name(comparisons: Sequence[Comparison]) -> dict[str, float]:
@@ -632,7 +658,7 @@ def _row_record(comparison: Comparison, row: ModelRow) -> dict[str, Any]:
         "search": _fields(search_totals(row)),
         "metrics": dict(row.metrics),
         "interval": _ends(comparison.intervals.get(row.label)),
-        "difference_interval": _shown_ends(pair),
+        "difference_interval": pair and _ends(pair.shown_interval(pair.models)),
         "num_queries": values["num_queries"] or 0,
         "seconds": dict(row.seconds),
     }
@@ -640,8 +666,8 @@ def _row_record(comparison: Comparison, row: ModelRow) -> dict[str, Any]:
 
 def _pair_record(comparison: Comparison, pair: Pair) -> dict[str, Any]:
     statistics = pair.statistics
-    claims = {kind: _claim_record(getattr(pair, kind)) for kind in KINDS}
-    of_queries = {name: getattr(statistics, name) for name in _OF_QUERIES}
+    claims = {kind: _claim_record(pair, getattr(pair, kind)) for kind in KINDS}
+    inference = None if pair.is_order_only else pair.inference
     p_adjusted = {name: dict(values) for name, values in pair.p_adjusted.items()}
     return {
         "data": comparison.data,
@@ -649,33 +675,26 @@ def _pair_record(comparison: Comparison, pair: Pair) -> dict[str, Any]:
         "b": pair.b,
         "metric": pair.metric,
         **claims,
-        "inference": _fields(pair.inference),
+        "inference": _fields(inference),
         "folds": _fields(pair.variation),
         "p_value": dict(statistics.p_values),
         "p_adjusted": p_adjusted,
-        **of_queries,
+        **_values_of_queries(pair),
         "note": statistics.note,
     }
 
 
-def _claim_record(claim: Claim) -> dict[str, Any]:
+def _claim_record(pair: Pair, claim: Claim) -> dict[str, Any]:
     interval = claim.interval
     return {
         "scope": claim.scope.name,
-        "difference": claim.difference,
-        "interval": _ends(interval),
+        "difference": None if pair.is_order_only else claim.difference,
+        "interval": _ends(pair.shown_interval(claim)),
         "method": None if interval is None else interval.method,
         "claim": claim.state,
         "reason": claim.reason,
         "detectable": claim.power.detectable,
     }
-
-
-def _shown_ends(pair: Pair | None) -> list[float] | None:
-    """Returns the interval of a difference; None without one, or if only its sign is claimed."""
-    if pair is None or pair.is_order_only:
-        return None
-    return _ends(pair.models.interval)
 
 
 def _ends(interval: Interval | None) -> list[float] | None:

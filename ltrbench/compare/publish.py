@@ -100,10 +100,12 @@ def publish(comparisons: Sequence[Comparison], folder: Path, command: str = "") 
         files[REPORT_FILE] = as_page(comparisons, chapters)
         for name, text in files.items():
             (folder / name).write_text(text, encoding="utf-8")
-        for comparison, chapter in zip(comparisons, chapters, strict=False):
+        names = _folder_names([comparison.data for comparison in comparisons])
+        # A chapter over all data sets follows those of the data sets, without pictures in files.
+        for name, chapter in zip(names, chapters, strict=False):
             pictures = folder
             if len(comparisons) > 1:
-                pictures = folder / _folder_name(comparison.data)
+                pictures = folder / name
             figures = itertools.chain.from_iterable(
                 section.figures for section in chapter.sections
             )
@@ -188,6 +190,24 @@ def _folder_name(data: str) -> str:
     """
     name = re.sub(r"[^\w.-]+", "_", data).lstrip(".")
     return name[:_LONGEST_FOLDER_NAME] or "data"
+
+
+def _folder_names(data: Sequence[str]) -> list[str]:
+    """Returns a folder name for each data set, with a number if another one has it, whatever its case.
+
+    >>> _folder_names(["shop A/B", "shop A?B", "other"])
+    ['shop_A_B', 'shop_A_B_2', 'other']
+    """
+    names: list[str] = []
+    taken = set[str]()
+    for each in data:
+        name = _folder_name(each)
+        numbered = (f"{name}_{number}" for number in itertools.count(2))
+        candidates = itertools.chain([name], numbered)
+        unique = next(each for each in candidates if each.casefold() not in taken)
+        taken.add(unique.casefold())
+        names.append(unique)
+    return names
 
 
 def _made_by(runs: Sequence[Run]) -> str:

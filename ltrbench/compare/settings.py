@@ -98,8 +98,11 @@ class Settings:
     @property
     def confidence(self) -> str:
         """The confidence of the simultaneous intervals, such as "95 %", which is 100 % minus the level."""
-        level = float(f"{100 * self.level:.3g}")
-        return f"{100 - level:g} %"
+        return _confidence(self.level)
+
+    def confidence_of(self, metric: str) -> str:
+        """Returns the confidence of all claims in a metric together, as `level_of`."""
+        return _confidence(self.level_of(metric))
 
     @property
     def names_baseline(self) -> bool:
@@ -132,3 +135,13 @@ class Settings:
             (guard for guard in self.guards if guard.name == claimed),
             Guard(claimed, 0.0),
         )
+
+
+def _confidence(level: float) -> str:
+    """Returns 100 % minus an error level, with as many digits as the level has.
+
+    >>> _confidence(0.05), _confidence(0.05 / 132)
+    ('95 %', '99.9621 %')
+    """
+    percents = float(f"{100 * level:.3g}")
+    return f"{100 - percents:g} %"

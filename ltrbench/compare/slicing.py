@@ -75,7 +75,7 @@ def slices(
     if queries is None:
         return sliced
     convention = comparison.settings.convention.of(parse_metric(comparison.metric)[0])
-    for name in names:
+    for name in dict.fromkeys(names):
         values = values_of_attribute(queries, name, convention, given or {})
         for kind, inside in kinds_of_values(values):
             sliced.append(_slice(comparison, queries, name, kind, inside))
@@ -107,7 +107,8 @@ def _slice(
         errors = sample.differences(to_base).standard_errors.tolist()
         intervals = _intervals_in_slice(sample, base, comparison.settings)
         for number, label in enumerate(queries.labels):
-            if number == base:
+            pair = comparison.claim(label)
+            if pair is None or pair.is_order_only:
                 continue
             error = errors[number]
             mean = means[number]
@@ -115,7 +116,7 @@ def _slice(
                 label,
                 mean,
                 mean - means[base],
-                intervals[number],
+                None if pair.withheld else intervals[number],
                 None if isnan(error) else error,
             )
     return Slice(attribute, name, sample.num_queries, tuple(rows))

@@ -175,7 +175,7 @@ def test_an_interaction_of_two_slices_is_welchs_t_test_of_their_differences(
     settings = Settings(metric="ndcg@10", baseline="native", num_draws=20)
     (comparison,) = compare(runs, settings=settings)
     base, *others = comparison.queries.sample.values
-    sliced = slices(comparison, ["query_size"])
+    sliced = slices(comparison, ["query_size", "query_size"])
     assert [item.name for item in sliced] == ["4", "12"]
     # The two sizes take turns.
     expected = [

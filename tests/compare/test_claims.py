@@ -21,13 +21,14 @@ from claim_cases import (
 )
 from toy_runs import IMPORTED, mentions
 
-from ltrbench.compare import Comparison, Settings, render
-from ltrbench.compare.claim_notes import all_notes
+from ltrbench.compare import Comparison, Guard, Settings, render
+from ltrbench.compare.claim_notes import about_intervals, all_notes, family_of
 from ltrbench.compare.claims import NOT_ALIKE, NOT_REPEATED, NOT_TRAINED, against
 from ltrbench.compare.leaderboard import comparisons_as_json
 from ltrbench.compare.power import design_of_models
 from ltrbench.runs import Run
 from ltrbench.statistics import (
+    LEVEL,
     PairedSample,
     compare_pairs,
     fewest,
@@ -276,3 +277,22 @@ def test_the_power_of_a_claim_follows_from_the_interval_that_decides_it() -> Non
     (statistics,) = compare_pairs(sample, [(0, 1)], num_draws=10)
     assert statistics.interval.method == DIFFERING
     assert design_of_models(statistics, statistics.interval) is None
+
+
+def test_each_guard_has_a_level_of_its_own_beside_the_family(tmp_path: Path) -> None:
+    runs = [*runs_of(tmp_path, "native"), *runs_of(tmp_path, "xgboost", skill=0.9)]
+    guards = (Guard.parse("map=-0.01"), Guard.parse("ndcg@5=-0.01"))
+    settings = Settings(
+        baseline="native",
+        guards=guards,
+        family=("ndcg@10", "ndcg@5"),
+        level=LEVEL / 132,
+    )
+    comparison = only(runs, settings)
+    assert comparison.settings.level_of("map") == settings.level
+    # A guard on a metric of the family shares the level of the family.
+    assert family_of(comparison) == "the difference to native in ndcg@10 and ndcg@5"
+    about = about_intervals(comparison)
+    assert mentions(about, "guard (map)", "99.9621 %")
+    # The confidence of a bound on the loss has as many digits.
+    assert comparison.settings.confidence_of("map") == "99.9621 %"

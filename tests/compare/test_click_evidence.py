@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
@@ -14,9 +15,14 @@ from click_cases import dataset_of, make_log, make_world
 from toy_runs import mentions, write
 
 from ltrbench.clicks.source import with_columns
-from ltrbench.compare import Comparison, Settings, compare
+from ltrbench.compare import Comparison, Guard, Settings, compare
 from ltrbench.compare.answer import answer_of
-from ltrbench.compare.leaderboard import difference_cell
+from ltrbench.compare.leaderboard import (
+    as_frame,
+    comparisons_as_json,
+    difference_cell,
+    differences_of,
+)
 from ltrbench.compare.remarks import Kind, Remark
 from ltrbench.compare.report import render
 from ltrbench.compare.slicing import slices
@@ -40,6 +46,7 @@ def _compared(
     judged: Judgments,
     metric: str = "clicks@10",
     repeats: Sequence[int] = (0,),
+    guards: tuple[Guard, ...] = (),
     **facts: Any,
 ) -> Comparison:
     runs = []
@@ -53,7 +60,7 @@ def _compared(
         )
         data = {**run.result.data, "facts": FACTS | facts}
         runs.append(replace(run, result=replace(run.result, data=data)))
-    settings = Settings(metric=metric, baseline="bad", num_draws=200)
+    settings = Settings(metric=metric, baseline="bad", num_draws=200, guards=guards)
     (comparison,) = compare(runs, settings=settings)
     return comparison
 
@@ -158,6 +165,37 @@ def test_without_a_valid_model_only_the_order_is_claimed(tmp_path: Path) -> None
     assert answer.headline.endswith("it is better than bad.")
     assert "without a size" in " ".join(answer.sentences)
     assert comparison.largest_loss("good") is None
+    comparison = replace(comparison, slices=slices(comparison, ["num_relevant"]))
+    record = comparisons_as_json([comparison])
+    (of_pair,) = record["pairs"]
+    of_rows = [of_pair["models"], of_pair["methods"], *record["rows"]]
+    for of_slice in record["slices"]:
+        of_rows += of_slice["rows"]
+    for name in ("difference", "difference_interval"):
+        assert {row.get(name) for row in of_rows} == {None}
+    assert of_pair["models"]["interval"] is None
+    assert of_pair["effect_size"] is of_pair["inference"] is None
+    assert of_pair["models"]["claim"] == "better"
+    (of_good,) = as_frame(comparison).query("model == 'good'").to_dict("records")
+    assert of_good["models"] == "better"
+    for name in ("difference", "models_low", "models_high", "effect_size"):
+        assert np.isnan(of_good[name])
+    assert not differences_of([pair])
+
+
+def test_a_decision_with_guards_about_the_order_only_has_no_sizes(
+    tmp_path: Path,
+) -> None:
+    guards = (Guard.parse("clicks@5=0"),)
+    comparison = _compared(tmp_path, _judged(), is_rejected=True, guards=guards)
+    answer = answer_of(comparison)
+    assert mentions(answer.headline, "Ship good", "clicks@10 is higher")
+    assert mentions(" ".join(answer.sentences), "clicks@5 is not lower")
+    assert not re.search(r"[+-]\d", " ".join(answer.sentences))
+    (about,) = comparisons_as_json([comparison])["comparisons"]
+    for check in about["decision"]["checks"]["good"]:
+        assert check["value"] is check["low"] is check["high"] is None
+        assert check["state"] == "holds"
 
 
 WITHHELD = [
@@ -176,6 +214,8 @@ def test_claims_are_withheld_with_a_reason(
     pair = comparison.claim("good")
     assert pair is not None
     assert pair.models.interval is None
+    (whole,) = slices(comparison, ["query_size"])
+    assert {row.interval for row in whole.rows} == {None}
     assert reason in answer_of(comparison).headline
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -146,6 +147,10 @@ def test_zero_ranks_above_negative_values_and_numbers_are_not_sorted_as_text(
         rows.append(replace(row, evaluated=(replace(first, evaluation=evaluation),)))
     in_order = sorted(rows, key=lambda row: row.rank_by("kendall_tau"))
     assert [row.metrics["kendall_tau"] for row in in_order] == [0.1, 0.0, -0.2, None]
+    # NaN has no place among numbers, whatever order a set has.
+    for texts in itertools.permutations(["1", "2", "nan", "10", "x"]):
+        names = [name for name, _ in kinds_of_values(np.array(texts))]
+        assert names == ["1", "2", "10", "nan", "x"]
     kinds = kinds_of_values(np.array(["10.0", "missing", "9.0", "-1.0"]))
     assert [name for name, _ in kinds] == ["-1.0", "9.0", "10.0", "missing"]
     assert [int(is_kind.argmax()) for _, is_kind in kinds] == [3, 2, 0, 1]

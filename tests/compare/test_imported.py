@@ -23,6 +23,7 @@ from scipy.sparse import csr_matrix
 from toy_runs import FINAL, METRICS, mentions
 
 from ltrbench.cli import main
+from ltrbench.cli.verbs.comparisons import _find
 from ltrbench.cli.verbs.runs import load_model, load_splits
 from ltrbench.compare import Settings, compare, render
 from ltrbench.compare.derived import (
@@ -218,6 +219,11 @@ def test_a_final_model_has_no_test_set_to_import_scores_for(tmp_path: Path) -> N
     scores = write_lines(tmp_path / "scores", noisy(judged(1, "test"), 1.0, 1))
     with pytest.raises(ResultError, match=naming(final.path, "final", "sweep/3")):
         import_like(Import("x", str(scores)), final, tmp_path / "made", load_splits)
+
+
+def test_two_files_of_one_name_are_refused() -> None:
+    with pytest.raises(ConfigError, match=naming("prod=b.txt", "prod", "prod2=FILE")):
+        _find(["runs", "other=a.txt", "prod=b.txt", "prod=a.txt"])
 
 
 def test_a_fold_without_a_file_is_left_out_and_no_file_at_all_is_an_error(

@@ -208,6 +208,20 @@ def test_tests_over_data_sets_leave_out_a_row_that_lacks_a_fold_of_one_of_them(
     assert mentions(text_over_data_sets(comparisons, None), "Without lacking")
 
 
+def test_data_sets_with_similar_names_have_folders_of_their_own(tmp_path: Path) -> None:
+    names = ("shop A/B", "shop A?B", f"{'long ' * 20}1", f"{'long ' * 20}2")
+    runs = []
+    for number, name in enumerate(names):
+        for model, skill in (("native", 2.0), ("xgboost", 1.0)):
+            folder = tmp_path / f"{number}{model}"
+            fields: dict[str, Any] = {"name": name, "skill": skill}
+            judged = judgments(number)
+            runs.append(write(folder, model, fold=None, judged=judged, **fields))
+    publish(compare(runs, settings=Settings(num_draws=200)), tmp_path / "out")
+    pictures = list((tmp_path / "out").glob("*/differences.png"))
+    assert len(pictures) == len(names)
+
+
 NDCG = 0.6896
 
 

@@ -235,7 +235,7 @@ def _find(sources: Sequence[str]) -> list[Run]:
     """Returns the runs in the folders, and the runs made from each NAME=FILE.
 
     Raises:
-        ConfigError: No folder of runs is given.
+        ConfigError: No folder of runs is given, or two files have one name.
     """
     from ltrbench.compare.derived import Import, import_runs
 
@@ -246,6 +246,13 @@ def _find(sources: Sequence[str]) -> list[Run]:
             f"{imports[0]} has scores but no judgments to evaluate them; also name a folder of runs on the "
             "same data."
         )
+    names = [source.partition("=")[0] for source in imports]
+    for name, source in zip(names, imports, strict=True):
+        if names.count(name) > 1:
+            raise ConfigError(
+                f"{source}: the name {name} is given to {names.count(name)} files; give each system a name "
+                f"of its own, as in {name}2=FILE. Files of several folds are one: {name}='fold{{fold}}.txt'."
+            )
     runs = find_runs(folders)
     imported: list[Run] = []
     for source in imports:
