@@ -40,7 +40,12 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.compilation import inlined_kernel, kernel, parallel_kernel
+from ltrbench.compilation import (
+    borrowing_kernel,
+    inlined_kernel,
+    kernel,
+    parallel_kernel,
+)
 from ltrbench.data.features import (
     AnyFeatures,
     as_array,
@@ -640,6 +645,7 @@ class SparseLayout(NamedTuple):
         row_start: (D + 1,), position of each document's first listed cell, followed by n.
         cells: (n,), listed cells, ascending in a document.
         listed_before: (C + 1,), number of listed cells of the columns before each column, followed by n.
+        documents: (n,), the documents of the listed cells, by column and ascending.
     """
 
     bin_start: NDArray[np.int64]
@@ -650,6 +656,7 @@ class SparseLayout(NamedTuple):
     row_start: NDArray[np.int64]
     cells: NDArray[np.uint32]
     listed_before: NDArray[np.int64]
+    documents: Rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -680,7 +687,7 @@ class SparseBins:
         return len(self.num_bins)
 
     def bins_of(self, column: int, rows: Rows) -> NDArray[np.uint8]:
-        """Returns the (n,) bins of these documents in a column."""
+        """Returns the (n,) bins of these documents, ascending, in a column."""
         bins = np.empty(len(rows), dtype=np.uint64)
         read_column(self.words, self.layout, column, rows, bins)
         return bins.astype(np.uint8)
@@ -707,6 +714,7 @@ def read_column(
 ) -> np.uint64:
     """Writes words that contain the bins of `rows` in a column; returns by how many bits to shift them.
 
+    The rows are ascending: if a sparse column has fewer documents, its list is searched instead of theirs.
     Dense bins have no layout: numba compiles this for them without the other branch.
     """
     if layout is None:
@@ -732,7 +740,8 @@ def _read_lane(
     cells = layout.cell_of_byte[lane]
     for i in range(len(rows)):
         # Wraps around for a cell of another column before this one.
-        b = np.uint64(cells[stored[np.uint64(rows[i])]]) - first
+        byte = stored[np.uint64(rows[i])]
+        b = np.uint64(cells[byte]) - first
         read[i] = b if b < num_bins else default
 
 
@@ -740,16 +749,50 @@ def _read_lane(
 def _read_lists(
     layout: SparseLayout, c: np.uint64, rows: Rows, read: NDArray[np.uint64]
 ) -> None:
+    if len(rows) == 0:
+        return
+    first = layout.listed_before[c]
+    listed = layout.documents[first : layout.listed_before[c + np.uint64(1)]]
+    start = _first_from(listed, rows[0], 0)
+    end = _first_from(listed, rows[-1] + 1, start)
+    if end - start >= len(rows):
+        for i in range(len(rows)):
+            read[i] = _listed_bin(layout, c, rows[i])
+        return
+    read[: len(rows)] = np.uint64(layout.default_bin[c])
+    place = 0
+    for document in listed[start:end]:
+        place = _first_from(rows, document, place)
+        if rows[place] == document:
+            read[place] = _listed_bin(layout, c, document)
+
+
+@borrowing_kernel
+def _first_from(rows: Rows, document: int, place: int) -> int:
+    """Returns the position, from `place` on, of the first row that is not below a document."""
+    low = place
+    high = len(rows)
+    while low < high:
+        middle = (low + high) // 2
+        if rows[middle] < document:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@borrowing_kernel
+def _listed_bin(layout: SparseLayout, c: np.uint64, row: np.uint32) -> np.uint64:
+    """Returns the bin of a document in a column whose bins are in the lists."""
     first = np.uint64(layout.bin_start[c])
     end = np.uint64(layout.bin_start[c + np.uint64(1)])
-    for i in range(len(rows)):
-        index, stop = first_listed(layout, rows[i], first)
-        read[i] = np.uint64(layout.default_bin[c])
-        if index < stop and np.uint64(layout.cells[index]) < end:
-            read[i] = np.uint64(layout.cells[index]) - first
+    index, stop = first_listed(layout, row, first)
+    if index < stop and np.uint64(layout.cells[index]) < end:
+        return np.uint64(np.uint64(layout.cells[index]) - first)
+    return np.uint64(layout.default_bin[c])
 
 
-@kernel
+@borrowing_kernel
 def first_listed(
     layout: SparseLayout, row: np.uint32, cell: np.uint64
 ) -> tuple[np.uint64, np.uint64]:

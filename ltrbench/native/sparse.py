@@ -697,7 +697,7 @@ def _filled(
     is_listed = bundles.lane == IN_LISTS
     in_lists = np.where(is_listed, others.num_documents, 0)
     listed_before = np.append(0, np.cumsum(in_lists))
-    num_bytes = 16 * len(sparse) * num_words + 4 * int(listed_before[-1])
+    num_bytes = 16 * len(sparse) * num_words + 8 * int(listed_before[-1])
     require_memory(
         f"the bins of {len(sparse)} documents in {len(columns.feature)} columns",
         num_bytes,
@@ -720,8 +720,32 @@ def _filled(
         row_start=row_start,
         cells=cells,
         listed_before=listed_before,
+        documents=_documents_of_columns(
+            columns.bin_start, row_start, cells, listed_before
+        ),
     )
     return SparseBins(words, layout, columns.edges, columns.num_bins, columns.feature)
+
+
+@kernel
+def _documents_of_columns(
+    bin_start: NDArray[np.int64],
+    row_start: NDArray[np.int64],
+    cells: NDArray[np.uint32],
+    listed_before: NDArray[np.int64],
+) -> Rows:
+    """Returns the (n,) documents of the listed cells, by column and ascending."""
+    column_of_cell = np.empty(bin_start[-1], dtype=np.int64)
+    for c in range(len(bin_start) - 1):
+        column_of_cell[bin_start[c] : bin_start[c + 1]] = c
+    documents = np.empty(len(cells), dtype=np.uint32)
+    place = listed_before.copy()
+    for d in range(len(row_start) - 1):
+        for i in range(row_start[d], row_start[d + 1]):
+            c = column_of_cell[cells[i]]
+            documents[place[c]] = d
+            place[c] += 1
+    return documents
 
 
 def _cells_of_bytes(

@@ -512,6 +512,25 @@ def best_cuts(
             best[0, c], best[1, c], best[2, c] = cut
 
 
+COLUMNS_OF_BLOCK = 128
+"""Number of columns whose highest gain is computed again after one of them has changed."""
+
+
+@kernel
+def _best_of_blocks(gains: Values) -> Values:
+    num_blocks = (len(gains) - 1) // COLUMNS_OF_BLOCK + 1
+    best = np.empty(num_blocks)
+    for block in range(num_blocks):
+        best[block] = np.max(_of_block(gains, block))
+    return best
+
+
+@inlined_kernel
+def _of_block(gains: Values, block: int) -> Values:
+    start = block * COLUMNS_OF_BLOCK
+    return gains[start : start + COLUMNS_OF_BLOCK]
+
+
 @kernel
 def choose(
     task: Task, layout: SparseLayout | None, leaf: Leaf, terms: SplitTerms
@@ -524,8 +543,13 @@ def choose(
         return -np.inf, -1, 0, 0
     is_counted = np.zeros(len(leaf.columns), dtype=np.bool_)
     gains = leaf.best[0]
+    # A leaf of sparse features may have thousands of candidates with too few documents.
+    best_of_block = _best_of_blocks(gains)
     while True:
-        c = int(np.argmax(gains))  # the first of equal gains
+        block = int(np.argmax(best_of_block))
+        # The first of equal gains.
+        place = int(np.argmax(_of_block(gains, block)))
+        c = block * COLUMNS_OF_BLOCK + place
         if not gains[c] > terms.gain_to_exceed:
             return -np.inf, -1, 0, 0
         sums = leaf.histogram[task.bin_start[c] : task.bin_start[c + 1]]
@@ -538,6 +562,7 @@ def choose(
         if has_enough(c, counts, task, leaf, terms, None):
             break
         is_counted[c] = True
+        best_of_block[block] = np.max(_of_block(gains, block))
     last_bin = int(leaf.best[1, c])
     missing_left = int(leaf.best[2, c])
     if sums[-1] == 0 and c < num_numeric(task):
