@@ -187,6 +187,9 @@ def _headline(comparison: Comparison, decision: Decision) -> str:
 
 def _unbeaten_in_words(comparison: Comparison, decision: Decision) -> str:
     yardsticks = _listed(comparison, decision.unbeaten)
+    if decision.subject == comparison.baseline and comparison.settings.names_baseline:
+        verb = "is" if len(decision.unbeaten) == 1 else "are"
+        return f"No model is recommended: {yardsticks} {verb} better than {decision.subject}."
     return f"No model is recommended: {decision.subject} is not shown to be better than {yardsticks}."
 
 

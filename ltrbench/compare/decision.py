@@ -164,10 +164,18 @@ def _unbeaten(
     With a named baseline its pairs are the family, and other pairs have their claims over all pairs: a model
     must be better than the baseline and than each yardstick, so that each test has the whole level.
     """
+    states = _against_yardsticks(comparison, label, considered)
+    return tuple(other for other, state in states.items() if state != BETTER)
+
+
+def _against_yardsticks(
+    comparison: Comparison, label: str, considered: Considered
+) -> dict[str, str]:
+    """Returns yardstick -> what is claimed of a row in comparison with it."""
     pairs = {pair.a: pair.turned() for pair in against(comparison.pairs, label)}
     pairs |= pairs_of(comparison, label)
     others = [other for other in considered.yardsticks if other != label]
-    return tuple(other for other in others if pairs[other].models.state != BETTER)
+    return {other: pairs[other].models.state for other in others}
 
 
 def _against_baseline(comparison: Comparison, considered: Considered) -> Decision:
@@ -195,14 +203,19 @@ def _replaced_or_kept(
     if models:
         loss = comparison.largest_loss(models[0])
         return Decision(SHIP, models=tuple(models), subject=models[0], loss=loss)
-    subjects = [*better, baseline]
+    subjects = [*better]
     if baseline in considered.yardsticks:
-        subjects = [*better, *considered.models[:1], baseline]
-    for subject in subjects:
-        of_subject = _unbeaten(comparison, subject, considered)
-        if of_subject:
+        subjects += considered.models[:1]
+    named = {
+        subject: _unbeaten(comparison, subject, considered) for subject in subjects
+    }
+    # What is in use is only given up for a yardstick that is shown to be better.
+    states = _against_yardsticks(comparison, baseline, considered)
+    named[baseline] = tuple(other for other, state in states.items() if state == WORSE)
+    for subject, yardsticks in named.items():
+        if yardsticks:
             loss = comparison.largest_loss(subject)
-            return Decision(NONE, subject=subject, loss=loss, unbeaten=of_subject)
+            return Decision(NONE, subject=subject, loss=loss, unbeaten=yardsticks)
     loss = comparison.largest_loss(baseline)
     return Decision(kind, models=(baseline,), subject=baseline, loss=loss)
 
