@@ -169,7 +169,7 @@ def complete_defaults(
 # cells.
 
 FEW_VALUES = 64
-"""Maximum number of stored values for the compiled loop, whose insertion sort is fast for few values."""
+"""Maximum number of distinct values for the compiled loop, whose insertion sort is fast for few values."""
 FEATURES_AT_ONCE = 1024
 """Number of features per task of a thread."""
 _TOO_MANY = -1
@@ -313,7 +313,7 @@ def _few_thresholds(
     counts: NDArray[np.int64],
     cuts: NDArray[np.float32],
 ) -> None:
-    """Writes the thresholds of features with few stored values, and _TOO_MANY as the count of the others."""
+    """Writes the thresholds of features with few distinct values; the count of the others is _TOO_MANY."""
     num_blocks = (len(features) + FEATURES_AT_ONCE - 1) // FEATURES_AT_ONCE
     for block in numba.prange(num_blocks):
         first = block * FEATURES_AT_ONCE
@@ -335,24 +335,25 @@ def _few_of_block(
         first = sample.start[features[i]]
         end = sample.start[features[i] + 1]
         counts[i] = _TOO_MANY
-        if end - first <= FEW_VALUES:
-            num_distinct = 0
-            if sample.absent == 0 and end - first < sample.num_documents:
-                distinct[0] = sample.absent
-                num_distinct = 1
-            num_distinct = _insert(sample.values[first:end], distinct, num_distinct)
-            # With max_bins distinct values, equal widths may already differ from the values.
-            if num_distinct < max_bins:
-                counts[i] = max(num_distinct - 1, 0)
-                _cuts_between(distinct[:num_distinct], halfway, cuts[first:])
+        num_distinct = 0
+        if sample.absent == 0 and end - first < sample.num_documents:
+            distinct[0] = sample.absent
+            num_distinct = 1
+        num_distinct = _insert(sample.values[first:end], distinct, num_distinct)
+        # With max_bins distinct values, equal widths may already differ from the values.
+        if num_distinct < min(len(distinct), max_bins):
+            counts[i] = max(num_distinct - 1, 0)
+            _cuts_between(distinct[:num_distinct], halfway, cuts[first:])
 
 
 @inlined_kernel
 def _insert(
     values: NDArray[np.float32], distinct: NDArray[np.float32], num_distinct: int
 ) -> int:
-    """Inserts values into ascending distinct values, except NaN; returns the number of distinct values."""
+    """Inserts values, except NaN, into ascending distinct values until these are full; returns how many."""
     for i in range(len(values)):
+        if num_distinct == len(distinct):
+            break
         value = values[i]
         index = num_distinct
         while index > 0 and distinct[index - 1] > value:
