@@ -39,7 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
     # Collections during the imports of large libraries find no garbage, and take a tenth of a short command.
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
-    # The interpreter would visit all objects of these libraries once more before it ends: .5 s after MLflow.
+    # The interpreter would visit all objects of these libraries once more before it ends: 0.9 s after MLflow.
     atexit.register(gc.freeze)
     try:
         return _dispatch(sys.argv[1:] if arguments is None else arguments)

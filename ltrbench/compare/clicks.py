@@ -128,8 +128,7 @@ class Evidence:
     def _lack_of_shown(self, modelled_share: float) -> str:
         """Returns why too much of an estimate is of documents that were never shown; empty if it is not."""
         carries = f"carries {percent(modelled_share)} of an estimate"
-        has_features = self.facts.get("has_features", True)
-        if modelled_share and not has_features:
+        if modelled_share and not self.facts["has_features"]:
             return (
                 f"the mean attraction of the shown documents {carries}, for documents that were never shown, "
                 "because the log has no features: add them (data.documents=FILE), or log lists that show "

@@ -66,10 +66,11 @@ class Decision:
         models: Label of the model to take; with "ship" further models that may replace the baseline follow,
             the highest mean first. Empty if none is taken.
         subject: Label of the row whose claims explain the decision: the leader, the model that replaces the
-            baseline, the baseline that is kept, or the row that does not beat a yardstick; empty if there is
-            none.
+            baseline, the baseline that is kept, or the row that a yardstick is in the way of; empty if there
+            is none.
         loss: Upper bound of what `subject` loses to any other row; None if not available.
-        unbeaten: Yardsticks that `subject` is not shown to be better than.
+        unbeaten: Yardsticks that are in the way: `subject` is not shown to be better than them, or, if it is
+            the named baseline, they are better.
         excluded: Why rows of other models are not considered, one sentence each.
         choices: Which rows of their models were chosen, and how, one sentence each.
         passed_over: Models of which no row is considered.
@@ -191,7 +192,7 @@ def _against_baseline(comparison: Comparison, considered: Considered) -> Decisio
 def _replaced_or_kept(
     comparison: Comparison, considered: Considered, better: Sequence[str], kind: str
 ) -> Decision:
-    """Returns the decision to replace the baseline, to keep it, or to take nothing: a yardstick is unbeaten.
+    """Returns the decision to replace the baseline, to keep it, or to take nothing, because of a yardstick.
 
     Args:
         better: Rows that are better than the baseline and keep every guard, the highest mean first.
@@ -203,16 +204,14 @@ def _replaced_or_kept(
     if models:
         loss = comparison.largest_loss(models[0])
         return Decision(SHIP, models=tuple(models), subject=models[0], loss=loss)
-    subjects = [*better]
     if baseline in considered.yardsticks:
-        subjects += considered.models[:1]
-    named = {
-        subject: _unbeaten(comparison, subject, considered) for subject in subjects
-    }
+        for label in considered.models[:1]:
+            unbeaten[label] = _unbeaten(comparison, label, considered)
     # What is in use is only given up for a yardstick that is shown to be better.
     states = _against_yardsticks(comparison, baseline, considered)
-    named[baseline] = tuple(other for other, state in states.items() if state == WORSE)
-    for subject, yardsticks in named.items():
+    in_the_way = [other for other, state in states.items() if state == WORSE]
+    unbeaten[baseline] = tuple(in_the_way)
+    for subject, yardsticks in unbeaten.items():
         if yardsticks:
             loss = comparison.largest_loss(subject)
             return Decision(NONE, subject=subject, loss=loss, unbeaten=yardsticks)

@@ -23,7 +23,8 @@ class Tracker(ABC):
 
     @abstractmethod
     def open(self, sweep: str | None, identity: str = "") -> None:
-        """Connects to the store, so that a wrong address is reported before hours of training.
+        """Connects to the store, or finds that this will work later, so that a wrong address is reported
+        before hours of training.
 
         Args:
             sweep: folder of the sweep, for which a parent run is opened; None for a single run.

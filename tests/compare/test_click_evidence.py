@@ -32,6 +32,7 @@ from ltrbench.runs import Run
 FACTS = {
     "propensity": "harvest",
     "theta": [1.0, 0.5, None],
+    "has_features": True,
     "replays": [{"ranker": "P", "observed": 50.0, "predicted": 51.0, "p_value": 0.5}],
     "is_rejected": False,
 }
