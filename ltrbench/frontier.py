@@ -59,7 +59,6 @@ from ltrbench.rankers.base import WEIGHTS
 from ltrbench.rankers.importance import (
     GAIN,
     SPLIT,
-    YARDSTICKS,
     by_size,
     without_features,
 )
@@ -755,7 +754,7 @@ def _price(comparison: Comparison, row: ModelRow, lists: Lists) -> Price:
         times=times,
         costs=costs,
         checks=checks,
-        holds=worst(checks) == HOLDS and row.model not in YARDSTICKS,
+        holds=worst(checks) == HOLDS and not row.is_yardstick,
     )
 
 

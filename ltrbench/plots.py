@@ -33,7 +33,6 @@ from ltrbench.rankers.importance import (
     HIGH,
     SHAP,
     WITHIN,
-    YARDSTICKS,
 )
 from ltrbench.runs.record import LearningCurve, Run, mean_importances
 from ltrbench.untrusted import visible
@@ -556,9 +555,10 @@ def _values(of_feature: Mapping[str, float], features: Sequence[str]) -> Floats:
 def _importances(item: Series) -> _Importances:
     """Returns the means over the runs, for the kinds that every run recorded and that are not all 0; none for
     a yardstick."""
-    if item.model in YARDSTICKS:
+    trained = [run for run in item.runs if not run.result.is_yardstick]
+    if not trained:
         return {}
-    means = mean_importances(item.runs)
+    means = mean_importances(trained)
     importances = {}
     for kind in _AXIS_OF_KIND:
         if kind not in means.values or not means.values[kind].any():

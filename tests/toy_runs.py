@@ -15,11 +15,12 @@ from ltrbench.data import Judgments, RankingDataset
 from ltrbench.data.dataset import QueryKeys
 from ltrbench.metrics import DEFAULT, evaluate
 from ltrbench.runs.origin import Final, Imported
-from ltrbench.runs.record import FINISHED, Run, RunResult, ScoredSplit
+from ltrbench.runs.record import FINISHED, NO_PARAMETERS, Run, RunResult, ScoredSplit
 from ltrbench.runs.writing import write_run
 
 NUM_QUERIES = 30
 METRICS = ["ndcg@5", "ndcg@10"]
+YARDSTICKS = ("random", "single_feature")
 IMPORTED = Imported(file="scores.txt", has_model=False)
 FINAL = Final(
     row="native",
@@ -93,7 +94,7 @@ def write(
     result = RunResult(
         status=FINISHED,
         model=model,
-        params="matched",
+        params=NO_PARAMETERS if model in YARDSTICKS else "matched",
         seed=seed,
         data={
             "name": fields.pop("name", "toy"),

@@ -29,7 +29,6 @@ from ltrbench.compare.table import (
     Trainings,
 )
 from ltrbench.metrics import bounds_of, parse_metric
-from ltrbench.rankers.importance import YARDSTICKS
 from ltrbench.statistics.checks import AT_LEAST, FAILS, HOLDS, STATES, Check
 from ltrbench.statistics.claims import (
     BETTER,
@@ -255,7 +254,7 @@ def _leader_in_words(comparison: Comparison, decision: Decision) -> str:
         highest += f" of the models{_with_test_sets(comparison)}"
     if comparison.best is None or leader == comparison.best:
         return f"{highest}."
-    if comparison.row(comparison.best).model in YARDSTICKS:
+    if comparison.row(comparison.best).is_yardstick:
         best_model = "the best model"
         if not _is_imported(comparison, leader):
             best_model = "the best trained model"

@@ -40,7 +40,6 @@ from ltrbench.data import Splits
 from ltrbench.errors import ResultError
 from ltrbench.measure import latency_of
 from ltrbench.rankers.base import load_ranker
-from ltrbench.rankers.importance import YARDSTICKS
 from ltrbench.runs.record import Run, class_and_folder_of_model
 from ltrbench.statistics.checks import AT_MOST, HOLDS, MORE_THAN, Check, worst
 from ltrbench.statistics.claims import BETTER, EQUIVALENT, UNDECIDED, WORSE
@@ -292,8 +291,8 @@ def _considered(comparison: Comparison) -> Considered:
     considered = [row for row in rows if row.label in kept]
     choices = [_choice_in_words(labels, why) for why, labels in chosen.items()]
     return Considered(
-        models=tuple(row.label for row in considered if row.model not in YARDSTICKS),
-        yardsticks=tuple(row.label for row in considered if row.model in YARDSTICKS),
+        models=tuple(row.label for row in considered if not row.is_yardstick),
+        yardsticks=tuple(row.label for row in considered if row.is_yardstick),
         excluded=tuple(excluded),
         choices=tuple(choices),
     )

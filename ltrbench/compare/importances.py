@@ -28,7 +28,6 @@ from ltrbench.rankers.importance import (
     SHAP,
     SHARES,
     SPLIT,
-    YARDSTICKS,
     Importances,
     by_size,
     in_common,
@@ -124,7 +123,7 @@ def compare_importances(
     recorded: dict[str, Importances] = {}
     for label, runs in runs_by_label.items():
         finished = [run for run in runs if run.result.status == FINISHED]
-        trained = [run for run in finished if run.result.model not in YARDSTICKS]
+        trained = [run for run in finished if not run.result.is_yardstick]
         if not trained:
             continue
         means = mean_importances(trained)

@@ -48,7 +48,6 @@ from ltrbench.metrics import (
 )
 from ltrbench.metrics.evaluation import check_defined
 from ltrbench.metrics.functions import check_scored, is_of_clicks
-from ltrbench.rankers.importance import YARDSTICKS
 from ltrbench.runs.origin import Copied, Ensemble, Variant
 from ltrbench.runs.record import MODEL_FOLDER, Run, RunResult, ScoredSplit, naming
 from ltrbench.shapes import PerQuery
@@ -168,6 +167,11 @@ class ModelRow:
     def source(self) -> Source:
         """The model, and whether it is imported: what the settings of a row are settings of."""
         return Source.of(self.evaluated[0].run)
+
+    @property
+    def is_yardstick(self) -> bool:
+        """Whether its model is a yardstick, such as a random ranker."""
+        return self.evaluated[0].run.result.is_yardstick
 
     @property
     def is_tuned(self) -> bool:
@@ -345,8 +349,6 @@ class Trainings:
         search_seeds: Seeds of the searches that chose the settings; empty for an untuned row.
         is_imported: Whether the scores, or some of those that were fused, were imported: it is not known what
             the model was trained on.
-        is_yardstick: Whether the model is a yardstick, such as a random ranker, or an ensemble, whose
-            differences to its members vary less than those between other models.
     """
 
     values: NDArray[np.float64]
@@ -357,7 +359,6 @@ class Trainings:
     seconds: float
     search_seeds: frozenset[int]
     is_imported: bool
-    is_yardstick: bool
 
     def values_of(self, keys: Iterable[int]) -> NDArray[np.float64]:
         """Returns the values of the trainings with these keys, (len(keys), Q)."""
@@ -572,7 +573,6 @@ def _trainings(row: ModelRow, cell: DataCell, metric: str) -> Trainings:
         values.append(np.mean(per_query, axis=0))
         of_runs = [_seconds(run.run, len(row.cells)) for run in runs]
         seconds.append(sum(of_runs))
-    is_yardstick = first.model in YARDSTICKS or not first.origin.is_independent
     return Trainings(
         values=np.stack(values),
         keys=tuple(by_key),
@@ -582,7 +582,6 @@ def _trainings(row: ModelRow, cell: DataCell, metric: str) -> Trainings:
         seconds=fmean(seconds),
         search_seeds=search_seeds,
         is_imported=first.origin.is_imported,
-        is_yardstick=is_yardstick,
     )
 
 

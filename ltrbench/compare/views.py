@@ -17,7 +17,6 @@ from ltrbench.compare.comparison import Comparison
 from ltrbench.compare.remarks import Note
 from ltrbench.compare.table import ModelRow
 from ltrbench.plots import Page, Series, colour_of
-from ltrbench.rankers.importance import YARDSTICKS
 from ltrbench.tables import Table, TableCell, anchor, paragraph
 from ltrbench.untrusted import in_markdown, visible
 
@@ -241,7 +240,7 @@ class Shown:
         rows = self.comparison.rows
         metric = self.comparison.metric
         series = []
-        others = [row for row in rows if row.model not in YARDSTICKS]
+        others = [row for row in rows if not row.is_yardstick]
         for row in others or rows:
             of_row = Series(
                 label=row.label,

@@ -86,10 +86,6 @@ HIGH = "_high"
 MOST_LISTED = 10_000
 """Number of features above which a run records only the features with an importance."""
 
-YARDSTICKS = ("random", "single_feature")
-"""Models that are left out of comparisons of features: a random ranker uses no feature, and a
-single-feature ranker ignores all other features by design."""
-
 Falls = Values
 """(F, Q), decrease of a metric per feature and query; NaN for queries that the metric skips."""
 

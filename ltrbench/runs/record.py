@@ -350,6 +350,11 @@ class RunResult:
         return settings
 
     @property
+    def is_yardstick(self) -> bool:
+        """Whether a yardstick was fitted (`Ranker.is_yardstick`); imported scores never are one."""
+        return self.params == NO_PARAMETERS and self.origin.was_fitted
+
+    @property
     def unit_of_iterations(self) -> str:
         """What `best_iteration` counts: "trees" or "epochs"."""
         if "num_epochs" in self.ranker.get("fields", {}):

@@ -58,7 +58,6 @@ def trained(sample: PairedSample, num_trainings: int, num_folds: int) -> PairedQ
                 seconds=1.0,
                 search_seeds=frozenset(),
                 is_imported=False,
-                is_yardstick=False,
             )
             for fold in range(num_folds)
         )

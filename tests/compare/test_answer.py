@@ -34,6 +34,7 @@ from ltrbench.compare.planning import START_UP, NextStep
 from ltrbench.compare.remarks import notes_of
 from ltrbench.compare.report import as_page, chapters_of
 from ltrbench.runs import Run, find_runs
+from ltrbench.runs.record import NO_PARAMETERS
 from ltrbench.statistics.claims import BETTER, UNDECIDED, Scope, Varied
 
 
@@ -112,6 +113,17 @@ def test_a_yardstick_that_is_not_beaten_is_named_and_no_model_is_recommended(
     headline = answer_of(comparison).headline
     assert mentions(headline, "single_feature", "yardstick", "native")
     assert mentions(render(comparison, 200), "simultaneously", "3 pairs", "95 %")
+
+
+def test_a_kind_and_not_a_name_makes_a_yardstick(tmp_path: Path) -> None:
+    write(tmp_path / "0", "native", skill=3.0)
+    # Scores of a system that is called random, and the yardstick of a user's plugin.
+    imported: dict[str, Any] = {"origin": IMPORTED, "params": NO_PARAMETERS}
+    write(tmp_path / "1", "random", skill=1.0, **imported)
+    write(tmp_path / "2", "by_price", skill=0.0, params=NO_PARAMETERS)
+    comparison = only(find_runs([tmp_path]), Settings(num_draws=300))
+    kinds = {row.model: row.is_yardstick for row in comparison.rows}
+    assert kinds == {"native": False, "random": False, "by_price": True}
 
 
 def test_one_training_decides_about_these_models_and_asks_for_folds(

@@ -31,8 +31,8 @@ from ltrbench.cli.verbs.data import CONVENTION_OPTION, SETTINGS_OPTION
 from ltrbench.cli.verbs.runs import load_splits
 from ltrbench.errors import ConfigError
 from ltrbench.metrics import preset, with_settings
-from ltrbench.runs.origin import Ensemble, Imported
-from ltrbench.runs.record import NO_PARAMETERS, Run, find_runs
+from ltrbench.runs.origin import Ensemble
+from ltrbench.runs.record import Run, find_runs
 
 # ---- The verb `compare`: the table of finished runs, computed from their stored scores.
 
@@ -323,7 +323,7 @@ def ensemble_verb(
     finished = [run for run in find_runs([folder]) if run.result.is_compared]
     runs = finished
     if not models:
-        runs = [run for run in finished if not _is_yardstick(run)]
+        runs = [run for run in finished if not run.result.is_yardstick]
     if not runs:
         raise ConfigError(
             f"{folder} has no finished run to draw from; run at least two models first."
@@ -349,12 +349,6 @@ def ensemble_verb(
         echo(wrapped(f"{run.path}: {', '.join(shares)}", "  "))
     echo(f"Compare: python -m ltrbench compare {shlex.quote(str(folder))}")
     mirror_beside(finished, made)
-
-
-def _is_yardstick(run: Run) -> bool:
-    if isinstance(run.result.origin, Imported):
-        return False
-    return run.result.params == NO_PARAMETERS
 
 
 # ---- The verb `reproduce`: checks that a rerun gives the committed values.
