@@ -886,15 +886,18 @@ class BoostingRanker(Ranker):
             "monotone_constraints mc monotone_constraint monotonic_cst", is_passed=False
         ),
         xgboost=In("monotone_constraints", is_passed=False),
-        # CatBoost has none for other trees, and YetiRank violates them.
         catboost=In(
             "monotone_constraints",
             is_passed=False,
-            only_with={"grow_policy": ("SymmetricTree",), "loss": ("LambdaMart",)},
+            only_with={
+                "loss": ("QueryRMSE", "QuerySoftMax"),
+                "grow_policy": ("SymmetricTree",),
+            },
         ),
     )
-    """Feature name: 1 (scores must not decrease if only this feature increases) or -1 (not increase).
-    Monotone constraints are for known effects; splits that violate them are rejected."""
+    """Feature name: 1 (scores must not decrease if only this feature increases) or -1 (not increase); not for
+    CatBoost's LambdaMart. Monotone constraints are for known effects; splits that violate them are rejected.
+    CatBoost has them for symmetric trees of QueryRMSE and QuerySoftMax only."""
     early_stopping: EarlyStopping | None = setting(
         None,
         lightgbm=In(

@@ -9,8 +9,12 @@ those that are left out.
 Many settings are refused because of the signs of LambdaMart's derivatives (error_functions.cpp, and observed
 with CatBoost 1.2.10). Both derivatives have the opposite sign of every other loss, which cancels only in a
 Newton step -G / -H. With l2_leaf_reg the step is G / (H - l2), in the wrong direction in a leaf with H < l2;
-with the gradient method every step is in the wrong direction. LambdaMart and StochasticRank also ignore query
-weights. StochasticRank with metric=MRR and `top` ends the process with a segmentation fault.
+with the gradient method every step is in the wrong direction; with a monotone constraint the splits that keep
+it are rejected (NDCG@10 .87 instead of .99 on synthetic data). LambdaMart and StochasticRank also ignore
+query weights. StochasticRank with metric=MRR and `top` ends the process with a segmentation fault.
+
+Of the losses, QueryRMSE and QuerySoftMax keep monotone constraints; PairLogit and YetiRank violate them, by
+up to 0.4 in a score [measured, with 1 to 4 constrained features, 1.2.10]. Trees must be symmetric.
 
 CatBoost passes its running scores (float64) only to an `eval_metric` written in Python. It cannot remove
 trees of Lossguide afterwards, but it can keep the trees up to the best value of that metric. `_Watcher` is
@@ -286,6 +290,19 @@ class CatBoostRanker(LibraryRanker):
             )
         if self.extra:
             self._refuse_unknown(_parameter_names())
+
+    def _refuse_without_effect(self) -> None:
+        of_monotone = dict(self._in_library())["monotone"].only_with or {}
+        losses = of_monotone["loss"]
+        # The remedy has four settings, of which the general check would name one at a time.
+        if self.monotone and self._loss not in losses:
+            raise ConfigError(
+                f"monotone is {self.monotone}, but CatBoost's {self._loss} violates monotone constraints or "
+                f"rejects correct splits. Set loss={' or '.join(losses)}, grow_policy=SymmetricTree, "
+                "num_leaves=null and truncation=null (as model.NAME, with model=catboost alone), or leave "
+                "out CatBoost."
+            )
+        super()._refuse_without_effect()
 
     def _chosen(self) -> dict[str, Any]:
         policy = "Lossguide" if self._loss in _NOT_PAIRWISE else "SymmetricTree"

@@ -603,6 +603,14 @@ REFUSED: list[tuple[Kind, dict[str, Any], tuple[object, ...]]] = [
         {"loss": "PairLogitPairwise", "num_leaves": 31},
         ("num_leaves is 31", "SymmetricTree", "num_leaves=null"),
     ),
+    *(
+        (
+            CAT,
+            {"monotone": {"1": 1}, "loss": loss, "grow_policy": "SymmetricTree"},
+            ("monotone is {'1': 1}", loss, "loss=QueryRMSE", "num_leaves=null"),
+        )
+        for loss in ("LambdaMart", "YetiRank", "PairLogit", "StochasticRank")
+    ),
     (
         CAT,
         {"extra": {"model_size_regg": 1}},

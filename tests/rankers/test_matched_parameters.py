@@ -136,9 +136,10 @@ def test_library_sets_the_number_of_trees_alone() -> None:
         NativeRanker(),
         LightGBMRanker(),
         XGBoostRanker(),
-        CatBoostRanker(learning_rate=0.1),
+        CatBoostRanker(learning_rate=0.1, loss="QueryRMSE"),
+        CatBoostRanker(learning_rate=0.1, loss="QuerySoftMax"),
     ],
-    ids=lambda each: type(each).__name__,
+    ids=lambda each: f"{type(each).__name__}-{vars(each).get('loss')}",
 )
 def test_scores_are_monotone_in_a_constrained_feature_given_by_name(
     model: NativeRanker | LibraryRanker, sign: int, tmp_path: Path
@@ -159,6 +160,11 @@ def test_scores_are_monotone_in_a_constrained_feature_given_by_name(
     assert (steps[0] >= 0).all()
     assert (steps[0] > 0).any()
     assert (steps[1] < 0).any()
+    # A constraint that holds in the data costs nothing.
+    prices = data.features[:, 0]
+    holding = data.with_fields(labels=(prices if sign > 0 else 11 - prices) // 3)
+    scores = [each.fit(holding).score(holding) for each in (free, ranker)]
+    assert scores[1] > scores[0] - 0.01
     with pytest.raises(ConfigError, match=naming("monotone.prize", "'price'")):
         replace(model, monotone={"prize": sign}).fit(data)
     categories = {"price": tuple(map(str, range(12)))}
