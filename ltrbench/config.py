@@ -421,26 +421,51 @@ def build_tracker(config: DictConfig | Mapping[str, Any]) -> Tracker:
     """Builds the tracker that a configuration names, without opening it.
 
     Raises:
-        ConfigError: A setting does not exist, or `register` is set and the tracker has no model registry.
+        ConfigError: A setting does not exist, or `register` is set and no model can be registered.
     """
     tracker = build(config, "tracking", Tracker)
+    if config["register"] is not None:
+        # Before hours of training.
+        check_registered_name("register", config["register"])
+        _check_register(config, tracker)
+    return tracker
+
+
+def check_registered_name(setting: str, name: str) -> None:
+    """
+    Raises:
+        ConfigError: The name cannot be part of the address models:/NAME@champion.
+    """
+    if not re.fullmatch(r"[^/:]*[^/:\s][^/:]*", name):
+        raise ConfigError(f"{setting} is '{name}'; use a name without / and :.")
+
+
+def _check_register(config: DictConfig | Mapping[str, Any], tracker: Tracker) -> None:
+    """Raises ConfigError if the command that `config` is of could register no model."""
     register = config["register"]
-    if register is not None and not tracker.has_registry:
+    if not tracker.has_registry:
         raise ConfigError(
             f"register is '{register}', but tracking has no model registry. Set tracking=mlflow and "
             "tracking.models=true, or register=null."
         )
-    if register is not None and config.get("looks", 1) == 0:
+    if config.get("looks", 1) == 0:
         raise ConfigError(
             f"register is '{register}', but looks is 0, and without a comparison no model is the best. Leave "
             "out looks=0, or register a model after `compare` with sync --register."
         )
-    # Checked before hours of training: the name becomes part of the address models:/NAME@champion.
-    if register is not None and not re.fullmatch(r"[^/:]*[^/:\s][^/:]*", register):
+    data = config.get("data") or {}
+    replicates = config.get("replicates") or {}
+    part = ""
+    if data.get("cv") is not None:
+        part = f"folds (cv={data['cv']})"
+    if replicates.get("number") is not None:
+        part = f"resamples (replicates={replicates['number']})"
+    if part:
         raise ConfigError(
-            f"register is '{register}'; use a name without / and :, as in register=shop, or null."
+            f"register is '{register}', but the models of {part} are trained without a part of the queries. "
+            "Leave out register, train the chosen settings on all queries with `final DIR`, and register "
+            f"that model with `sync DIR/final --register {register}`."
         )
-    return tracker
 
 
 def build(config: DictConfig | Mapping[Any, Any], key: str, kind: type[Built]) -> Built:

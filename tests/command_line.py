@@ -72,3 +72,13 @@ def statuses(folder: Path) -> list[tuple[str, str]]:
     )
     done = _checked(run_forked(code, [], folder, os.environ), 0)
     return sorted((name, status) for name, status in json.loads(done.stdout))
+
+
+def champion(folder: Path, name: str) -> str:
+    """Returns the version of the champion of a registered model in the MLflow store of a folder."""
+    code = (
+        "import sys; from mlflow import MlflowClient\n"
+        "client = MlflowClient('sqlite:///mlflow.db')\n"
+        "print(client.get_model_version_by_alias(sys.argv[1], 'champion').version)\n"
+    )
+    return _checked(run_forked(code, ["", name], folder, os.environ), 0).stdout.strip()

@@ -129,6 +129,7 @@ class Session:
         settings: those of the whole command, such as `executor`.
         folder: folder of a single run.
         failures: one outcome for each failed job.
+        is_resumed: whether the settings are those of an earlier command, which the plan of the sweep has.
     """
 
     tracker: Tracker | None = None
@@ -137,6 +138,7 @@ class Session:
     settings: Mapping[str, Any] = field(default_factory=dict)
     folder: Path | None = None
     failures: list[Outcome] = field(default_factory=list)
+    is_resumed: bool = False
     registered: str = ""
     comparison_folder: Path | None = None
 
@@ -147,6 +149,7 @@ class Session:
         self._untracked: list[Path] = []
         self._tracked = time.monotonic()
         self._is_answered = False
+        self._is_unregistered = False  # although `register` is set
         self._deadline = math.inf  # of `time.time`, after which no job begins
 
     def run_sweep(
@@ -183,6 +186,8 @@ class Session:
         executor = build(self.settings, "executor", Executor)
         check_executor_of_distributed(drafts, executor)
         build_closed = functools.partial(build_tracker, self.settings)
+        if not jobs and self.is_resumed:
+            self._register_nothing()
         if not jobs:
             # After the answer, because MLflow takes seconds to import and to open.
             self._later = build_closed
@@ -202,6 +207,7 @@ class Session:
             LtrbenchError: As in `run_sweep`. A failure of a job is not raised.
         """
         _, states = self._planned(sweep, drafts, folder_of)
+        self._register_nothing()
         jobs = untimed(states)
         click.echo(
             f"times of {len(jobs)} of {len(states)} jobs are taken again", err=True
@@ -219,6 +225,10 @@ class Session:
                 f"job {job.number}: {timed[0].result.model}, fit in {seconds:.2f} s",
                 err=True,
             )
+
+    def _register_nothing(self) -> None:
+        """Leaves out `register`, because the command trains no model."""
+        self.settings = {**self.settings, "register": None}
 
     def _planned(
         self, sweep: Path, drafts: Sequence[Job], folder_of: FolderOf
@@ -244,8 +254,8 @@ class Session:
                 "only_trials is true, but no job has a search; set search=tpe, or leave out only_trials."
             )
         self.sweep = relative(sweep)
-        # No model is trained that could be registered.
-        self.settings = drafts[-1].spec.with_settings(register=None).settings
+        self.settings = drafts[-1].spec.settings
+        self._register_nothing()
         jobs = [replace(job, number=number) for number, job in enumerate(searched)]
         return read_plan(sweep), [], jobs
 
@@ -394,10 +404,8 @@ class Session:
                 self._keep_comparison()
             with _warning("the tracking store does not have the whole sweep"):
                 self._complete_tracking()
-            name = self.settings.get("register")
-            if self.tracker and name is not None and status == "finished":
-                with _warning(f"no model was registered as '{name}'"):
-                    self._register(self.tracker, name)
+            if status == "finished":
+                self._register()
         except KeyboardInterrupt:
             status = "interrupted"
             raise
@@ -447,8 +455,27 @@ class Session:
         if self.comparison_folder is not None:
             log_comparison(self.tracker, self.comparisons, self.comparison_folder)
 
-    def _register(self, tracker: Tracker, name: str) -> None:
+    def _register(self) -> None:
+        """Registers the best model under the name of the setting `register`, if there is one; logs why none
+        was registered."""
+        name = self.settings.get("register")
+        if name is None:
+            return
+        self._is_unregistered = True
+        with _warning(f"no model was registered as '{name}'"):
+            self._register_best(name)
+            self._is_unregistered = False
+
+    def _register_best(self, name: str) -> None:
+        if self.tracker is None:
+            raise TrackingError("the tracking store could not be used")
+        self._check_finished()
         best = best_of(self.comparisons)
+        if best is None and len(self.comparisons) == 1:
+            raise ResultError(
+                "the best model is chosen by validation, but these runs have no validation set. Set "
+                "data.valid_share, or register one run with sync RUN --register"
+            )
         if best is None:
             raise ResultError(
                 "the best model is chosen by validation on one data set, but these runs have no data set in "
@@ -463,9 +490,23 @@ class Session:
             "registered",
             otherwise=f"register it with {PROGRAM} {shlex.join(words)}",
         )
-        self.registered = (
-            f"{tracker.register(name, best.run, best.reason)} ({best.reason})"
+        address = self.tracker.register(
+            name, best.run, best.reason, again=not self.is_resumed
         )
+        self.registered = f"{address} ({best.reason})"
+
+    def _check_finished(self) -> None:
+        """Raises ResultError if the run or a job of the sweep has not finished: the best model may be another
+        one then."""
+        if self.sweep is None and self.failures:
+            raise ResultError("the run failed; correct its error first")
+        states = [] if self.sweep is None else _planned_states(self.sweep)
+        num_left = sum(state.name != DONE for state in states)
+        if num_left:
+            raise ResultError(
+                f"{num_left} of {len(states)} jobs of {self.sweep} have not finished, and the best model may "
+                "be among them. Repeat the command to run these jobs and register the best one"
+            )
 
     @property
     def runs(self) -> list[Run]:
@@ -579,12 +620,13 @@ class Session:
 
     @property
     def exit_code(self) -> int:
-        """0; 2 if the user can fix every error, or if the comparison could not be written; 1 otherwise."""
+        """0; 2 if the user can fix every error, or if the comparison could not be written or no model was
+        registered; 1 otherwise."""
         if not self.failures:
             unwritten = (
                 bool(self.sweep and self.comparisons) and self.comparison_folder is None
             )
-            return USER_MISTAKE if unwritten else OK
+            return USER_MISTAKE if unwritten or self._is_unregistered else OK
         if all(each.is_user_error for each in self.failures):
             return USER_MISTAKE
         return RUN_FAILED

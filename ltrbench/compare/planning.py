@@ -159,7 +159,8 @@ def _command(rows: Sequence[Sequence[Run]], added: Mapping[str, str]) -> str:
     if len(started_in) != 1 or len(flags) > 1:
         return ""
     values = [f"{key}={value}" for key, value in added.items()]
-    removed = {*added, "replicates.number", "replicates.index"}
+    # No model of a fold or resample is registered.
+    removed = {*added, "replicates.number", "replicates.index", "register"}
     jobs = [(*_without(run, removed), *values) for run in firsts]
     products = as_products(dict.fromkeys(jobs))
     into = []

@@ -62,11 +62,12 @@ class Tracker(ABC):
         """Whether `register` is supported."""
         return False
 
-    def register(self, name: str, run: Run, reason: str) -> str:
+    def register(self, name: str, run: Run, reason: str, again: bool = True) -> str:
         """Registers the model of a logged run as the next version and the champion of `name`.
 
         Args:
             reason: which model it is and why it was chosen, for the description of the version.
+            again: whether a run that is a version already becomes the champion again.
 
         Returns:
             The address of the version, for the closing lines of a command.

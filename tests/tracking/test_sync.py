@@ -164,3 +164,11 @@ def test_a_store_that_needs_a_password_is_never_replaced_by_the_default(
     assert mentions(refused, "http://me:***@127.0.0.1:9", "--uri")
     assert "tracking.uri" not in refused
     assert "wrong" not in refused
+
+
+def test_a_name_that_no_registry_takes_is_refused_before_the_store_is_opened(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path / "sweep/0", "a")
+    assert main(["sync", "sweep/0", "--register", "a/b"]) == 2
+    assert mentions(capsys.readouterr().err, "--register is 'a/b'", "without / and :")

@@ -24,6 +24,7 @@ from ltrbench.cli.session import (
     run_command,
 )
 from ltrbench.cli.verbs.runs import ANYWAY_OPTION
+from ltrbench.config import check_registered_name
 from ltrbench.errors import ConfigError, ResultError, require
 from ltrbench.folders import searching_only
 from ltrbench.measure import lacks_password
@@ -122,7 +123,7 @@ def resume_verb(
         if dry_run:
             refuse_changed(plan, drafts)
             return _show(plan, failed, timing)
-        session = Session()
+        session = Session(is_resumed=True)
         work = functools.partial(
             session.time_sweep if timing else session.run_sweep,
             plan.sweep,
@@ -359,6 +360,7 @@ def sync_verb(
     if register is None:
         refuse_ineffective("--anyway", without="--register NAME")
     else:
+        check_registered_name("--register", register)
         chosen = read_run(folder)
         refuse_part(chosen, "registered", anyway)
         class_and_folder_of_model(chosen)  # refuses a run without a model

@@ -148,8 +148,8 @@ class MLflowTracker(Tracker):
     def has_registry(self) -> bool:
         return self.models
 
-    def register(self, name: str, run: Run, reason: str) -> str:
-        return self._opened().register(name, run, reason)
+    def register(self, name: str, run: Run, reason: str, again: bool = True) -> str:
+        return self._opened().register(name, run, reason, again)
 
     def close(self, status: str) -> None:
         # Without a run to log, a sweep has no parent run either.

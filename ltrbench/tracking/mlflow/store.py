@@ -389,7 +389,8 @@ class MLflowStore:
             for key, value in tags.items():
                 client.set_tag(self._parent, key, value)
 
-    def register(self, name: str, run: Run, reason: str) -> str:
+    def register(self, name: str, run: Run, reason: str, again: bool) -> str:
+        """Registers the model of a run, as `Tracker.register`."""
         with self._reaching() as client:
             logged = self._find_logged(run)
             if logged is None or not _models_of(logged):
@@ -409,6 +410,8 @@ class MLflowStore:
                 "reason": reason,
             }
             known = _version_of(client, name, logged.info.run_id)
+            if known is not None and not again:
+                return f"models:/{name}/{known.version}, as before"
             made = known
             if made is None:
                 logged_model = client.get_logged_model(model_id)

@@ -294,6 +294,8 @@ def test_help_has_a_page_for_settings_with_their_values_and_one_for_verbs(
         (["progress=lots"], ("progress is 'lots'", "auto, plain, none")),
         (["looks=-1"], ("looks is -1", "at least 0")),
         (["looks=0", "register=shop"], ("register is 'shop'", "looks is 0")),
+        (["cv=3", "-m", "register=shop"], ("'shop'", "cv=3", "final", "sync")),
+        (["replicates=3", "-m", "register=shop"], ("'shop'", "replicates=3", "final")),
         (["target=elastcsearch"], ("target is 'elastcsearch'", "elasticsearch")),
         (["target={name: solr, absnt: zero}"], ("target absnt", "absent")),
         (["model=native,mlp", "target=solr", "-m"], ("target is solr", "MlpRanker")),
@@ -421,8 +423,11 @@ def test_a_failing_job_is_recorded_the_others_go_on_and_the_exit_code_tells(
         "-m",
         *SMALL[:2],
         *BRIEF,
+        "register=shop",
     )
     done = run(*words, folder=tmp_path, check=1)
+    assert re.search(naming("'shop'", "1 of 3 jobs"), done.stderr)
+    assert "Registered:" not in done.stderr
     results = [
         read_run(path).result for path in sorted(tmp_path.glob("multirun/*/*/[0-9]"))
     ]

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
-from command_line import COMMAND, TINY, run, statuses
+from command_line import COMMAND, TINY, champion, run, statuses
 from forked import run_forked
 from messages import naming
 from toy_runs import mentions
@@ -89,6 +89,26 @@ def test_a_sweep_without_time_begins_no_job_and_names_the_command_for_the_others
     resumed = run("resume", "s", "--stop-after", "1e-6", folder=sweep, check=124)
     assert mentions(resumed.stderr, "1 finished, 1 waiting", "resume s")
     assert not (sweep / "s/1").exists()
+
+
+@pytest.mark.usefixtures("migrated_store")
+def test_resume_leaves_a_champion_that_a_later_command_has_named(
+    tmp_path: Path,
+) -> None:
+    models = "model=random,single_feature"
+    words = (models, *SWEEP, "tracking=mlflow", "register=shop")
+    registered = run(*words, folder=tmp_path).stderr
+    assert "shop@champion is version 1 (single_feature" in registered
+    assert "register" not in run("compare", "s", folder=tmp_path).stdout
+    run("sync", "s/0", "--register", "shop", folder=tmp_path)
+    for again in (False, True):
+        if again:
+            shutil.rmtree(tmp_path / "s/0")
+        run("resume", "s", folder=tmp_path)
+        assert champion(tmp_path, "shop") == "2"
+    # The command that names it moves it back.
+    run(*words, folder=tmp_path)
+    assert champion(tmp_path, "shop") == "1"
 
 
 def test_resume_refuses_a_plan_with_trials_alone(tmp_path: Path) -> None:
