@@ -362,7 +362,7 @@ class Judgments:
         )
         query_start = _checked_starts(self.query_start, len(labels))
         sizes = np.diff(query_start)
-        query_ids = _numbered(len(sizes)) if self.query_ids is None else self.query_ids
+        query_ids = numbered(len(sizes)) if self.query_ids is None else self.query_ids
         self._set("labels", labels)
         self._set("query_start", query_start)
         self._set("query_ids", _texts("query_ids", query_ids, len(sizes)))
@@ -625,7 +625,7 @@ class RankingDataset(Judgments):
             raise DataError(
                 f"features: {num_documents} rows for {self.num_documents} labels; pass one per document."
             )
-        names = tuple(map(str, self.feature_names)) or _numbered(num_features)
+        names = tuple(map(str, self.feature_names)) or numbered(num_features)
         texts = _texts("feature_names", np.array(names), num_features)
         _check_no_repeat("feature_names", texts, "rename one of them")
         self._set("features", features)
@@ -1076,8 +1076,13 @@ def joined(parts: Sequence[RankingDataset]) -> RankingDataset:
     )
 
 
-def _numbered(count: int) -> tuple[str, ...]:
-    return tuple(str(number) for number in range(1, count + 1))
+def numbered(count: int, first: int = 1) -> tuple[str, ...]:
+    """Returns the names of features or queries without names: from 1, as in LETOR files.
+
+    >>> numbered(3), numbered(3, first=0)
+    (('1', '2', '3'), ('0', '1', '2'))
+    """
+    return tuple(str(number) for number in range(first, first + count))
 
 
 def _type_and_shape(name: str, array: AnyFeatures) -> bytes:

@@ -566,8 +566,9 @@ class Ranker(ABC, Estimator):
     def predict(self, features: Any) -> NDArray[np.floating[Any]]:
         """Returns (D,) scores of `score_dtype` for (D, F) features.
 
-        Of a DataFrame, the features are found by their names, in any order. Other columns are ignored, but a
-        list-wise ranker takes the queries from a column qid or query_id, which it needs.
+        Of a DataFrame, the features are found by their names, in any order; features without names, which
+        are "1" to "F", may be the columns 0 to F - 1. Other columns are ignored, but a list-wise ranker takes
+        the queries from a column qid or query_id, which it needs.
 
         Begin with `features = check_features(features, F)`: it converts arrays of any numeric type to float32
         and refuses everything else.

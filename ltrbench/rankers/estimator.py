@@ -23,7 +23,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ltrbench.data import RankingDataset
-from ltrbench.data.dataset import ROLE_OF_NAME, ROLES, check_same_features
+from ltrbench.data.dataset import (
+    ROLE_OF_NAME,
+    ROLES,
+    check_same_features,
+    numbered,
+)
 from ltrbench.data.features import SparseRows
 from ltrbench.data.tables import columns_of_features, read_table, read_table_features
 from ltrbench.errors import DataError, ResultError
@@ -236,10 +241,10 @@ def _of_tables(method: Callable[..., Any]) -> Callable[..., Any]:
             features = SparseRows.from_scipy(features, exact=self.reads_float64)
         if not (_is_frame(features) and self.feature_names):
             return method(self, features)
-        given = [*map(str, features.columns)]
-        names = columns_of_features(self.feature_names, self.encoded, given)
+        named = _with_names_of(self, features)
+        names = columns_of_features(self.feature_names, self.encoded, named.columns)
         read = read_table_features(
-            _by_name(features, names),
+            _chosen(named, names),
             features=list(names),
             categories=self.categories,
             dates=self.dates,
@@ -409,18 +414,19 @@ def dataset_of(
             )
         return _dataset_of_array(X, columns, options)
     if like is None:
-        names = [name for name in map(str, X.columns) if name not in ROLE_OF_NAME]
+        named = _with_text_names(X)
+        names = [name for name in named.columns if name not in ROLE_OF_NAME]
         options["categorical"] = list(categorical)
         options["dates"] = list(dates)
     else:
-        given = [*map(str, X.columns)]
-        names = list(columns_of_features(like.feature_names, like.encoded, given))
+        named = _with_names_of(like, X)
+        names = [*columns_of_features(like.feature_names, like.encoded, named.columns)]
         options["categories"] = like.categories
         options["dates"] = like.dates
         options["encode"] = like.encoded
     roles_of_frame = ("document", "weight", "position")
     with_roles = itertools.chain.from_iterable(ROLES[role] for role in roles_of_frame)
-    frame = _by_name(X, names, set(with_roles))
+    frame = _chosen(named, names, set(with_roles))
     return read_table(frame.assign(**columns), features=names, **options)
 
 
@@ -511,9 +517,37 @@ def _sizes_of(group: ArrayLike) -> NDArray[np.int64]:
     return sizes.astype(np.int64)
 
 
-def _by_name(frame: Any, names: Collection[str], others: Collection[str] = ()) -> Any:
+def _with_text_names(frame: Any) -> Any:
+    return frame.set_axis(frame.columns.map(str), axis=1)
+
+
+def _with_names_of(like: Estimator | RankingDataset, frame: Any) -> Any:
+    """Returns a DataFrame with the names of the training data, as texts.
+
+    Features without names are "1", ..., "F". The columns of a DataFrame without names are 0, ..., F - 1, so
+    that its "1" is the second feature: such columns are renamed by their position.
+
+    Raises:
+        DataError: The columns begin with 0, but their number is not F.
+    """
+    frame = _with_text_names(frame)
+    of_model = numbered(len(like.feature_names))
+    if like.feature_names != of_model or "0" not in frame.columns:
+        return frame
+    of_frame = [name for name in frame.columns if name.isdecimal()]
+    from_0 = numbered(len(of_model), first=0)
+    if sorted(of_frame) != sorted(from_0):
+        count = len(of_model)
+        raise DataError(
+            f"the DataFrame has {len(of_frame)} columns numbered from 0, but the model has {count} features "
+            "without names, numbered from 1, so it is not known which columns are the features. Pass the "
+            f"columns of these {count} features only, or rename them to 1, ..., {count}."
+        )
+    return frame.rename(columns=dict(zip(from_0, of_model, strict=True)))
+
+
+def _chosen(frame: Any, names: Collection[str], others: Collection[str] = ()) -> Any:
     """Returns the columns of a DataFrame with these names, and those of `others` that it has."""
-    frame = frame.set_axis(frame.columns.map(str), axis=1)
     if not set(names) <= set(frame.columns):
         return frame  # whole, for the message about a missing column
     is_read = frame.columns.isin([*names, *others])

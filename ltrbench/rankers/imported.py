@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from ltrbench.compilation import inlined_kernel, kernel, parallel_kernel, threads
 from ltrbench.data import RankingDataset
+from ltrbench.data.dataset import numbered
 from ltrbench.data.features import row_blocks
 from ltrbench.errors import ConfigError, DataError, ResultError, require_choice
 from ltrbench.models.files import OF_RANKLIB, ModelFile, read_model_file
@@ -68,9 +69,9 @@ WAYS = (BY_NAMES, BY_NUMBERS, BY_POSITIONS)
 
 _SHOWN = 10
 """Maximum number of features that a message lists."""
-_DEFAULT_NAMES = ("Column_{}", "f{}", "{}")
-"""Names of features without names, by their index from 0: of LightGBM, of XGBoost, and of the columns of a
-DataFrame, whose "1" is the second one."""
+_PREFIXES = ("Column_", "f", "")
+"""Prefix of the index, from 0, in the names of features without names: of LightGBM, of XGBoost, and of the
+columns of a DataFrame, whose "1" is the second one."""
 
 
 @dataclass(frozen=True)
@@ -131,8 +132,8 @@ def match_features(
 
 def _has_names(file: ModelFile) -> bool:
     names = file.model.feature_names
-    numbers = range(len(names))
-    defaults = [list(map(form.format, numbers)) for form in _DEFAULT_NAMES]
+    numbers = numbered(len(names), first=0)
+    defaults = [[prefix + number for number in numbers] for prefix in _PREFIXES]
     return bool(names) and list(names) not in defaults
 
 

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
+from ltrbench.data.dataset import numbered
 from ltrbench.data.features import AnyFeatures, FeatureMatrix, csr_of, row_blocks
 from ltrbench.errors import ConfigError, DataError, ResultError, did_you_mean
 from ltrbench.native.objectives.base import (
@@ -500,9 +501,9 @@ def written_names(
     >>> written_names(["bm25", "age"]), written_names(["1", "2"]), written_names(["bm25[title]"], "[]<")
     (['bm25', 'age'], None, None)
     """
-    numbers = tuple(map(str, range(len(feature_names) + 1)))
-    are_numbers = tuple(feature_names) in (numbers[:-1], numbers[1:])
-    if are_numbers or set(forbidden) & set("".join(feature_names)):
+    num_features = len(feature_names)
+    numbers = (numbered(num_features), numbered(num_features, first=0))
+    if tuple(feature_names) in numbers or set(forbidden) & set("".join(feature_names)):
         return None
     return list(feature_names)
 

@@ -192,6 +192,36 @@ def test_categories_are_read_alike_in_fit_and_predict_and_travel_with_the_model(
     np.testing.assert_array_equal(unseen, missing)
 
 
+@pytest.mark.parametrize("name", [int, str])
+def test_columns_numbered_from_0_are_features_without_names_by_their_position(
+    name: type[Any],
+) -> None:
+    features = X.to_numpy()
+    frame = X.set_axis([*map(name, range(4))], axis=1).assign(qid=QID)
+    ranker: Any = clone(SMALL).fit(features, Y, qid=QID)
+    np.testing.assert_array_equal(ranker.predict(frame), ranker.predict(features))
+    np.testing.assert_array_equal(
+        ranker.contributions(frame[frame.columns[::-1]]),
+        ranker.contributions(features),
+    )
+    assert ranker.score(frame, Y) == ranker.score(features, Y, qid=QID)
+    from_1 = X.set_axis([*map(name, range(1, 5))], axis=1)
+    np.testing.assert_array_equal(ranker.predict(from_1), ranker.predict(features))
+    with_label = frame.assign(**{"4": Y})
+    with_label.columns = [*map(name, range(4)), "qid", name(4)]
+    readers: list[Callable[[], Any]] = [
+        lambda: ranker.predict(with_label),
+        lambda: ranker.contributions(with_label),
+        lambda: ranker.score(with_label, Y),
+        lambda: ranker.fit(features, Y, qid=QID, valid=(with_label, Y)),
+    ]
+    for read in readers:
+        with pytest.raises(
+            DataError, match=naming("5 columns", "4 features", "1, ...")
+        ):
+            read()
+
+
 @pytest.mark.parametrize("kind", ["ISO 8601", "number", "typed"])
 def test_dates_become_days_since_the_earliest_in_fit_and_in_predict(
     kind: str, tmp_path: Path
