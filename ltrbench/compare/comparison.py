@@ -351,13 +351,9 @@ def compare(runs: Sequence[Run], settings: Settings | None = None) -> list[Compa
     metric = settings.claimed_metrics[0] or default_metric(finished)
     # Without a mismatch training sets are known, which the wider scopes of claims need.
     settings = replace(settings, metric=metric, allow_mismatch=bool(mismatched))
-    if settings.names_baseline:
-        _check_baseline(settings.baseline, tables.values(), finished)
-    elif settings.guards and settings.baseline is None:
-        raise ConfigError(
-            "a guard compares with the ranker in use: name it, as in --baseline native (--baseline best is "
-            "the row with the highest mean)."
-        )
+    labels = itertools.chain.from_iterable(map(runs_by_label, tables.values()))
+    models = [run.result.model for run in finished]
+    check_baseline(settings, [*labels, *models])
     comparisons: list[Comparison] = []
     for name, of_table in tables.items():
         remarks = [*mismatched, *repeated]
@@ -367,13 +363,22 @@ def compare(runs: Sequence[Run], settings: Settings | None = None) -> list[Compa
     return comparisons
 
 
-def _check_baseline(
-    baseline: str | None, tables: Iterable[Sequence[Run]], runs: Sequence[Run]
-) -> None:
-    """Raises ConfigError unless a baseline is a row of a table or a model of the runs."""
-    labels = itertools.chain.from_iterable(map(runs_by_label, tables))
-    models = [run.result.model for run in runs]
-    require_choice("baseline", baseline, dict.fromkeys([*labels, *models]))
+def check_baseline(settings: Settings, names: Iterable[str]) -> None:
+    """Checks the baseline of a comparison.
+
+    Args:
+        names: Labels of the rows, and names of the models.
+
+    Raises:
+        ConfigError: No row or model has the name, or a guard has no baseline.
+    """
+    if settings.names_baseline:
+        require_choice("baseline", settings.baseline, dict.fromkeys(names))
+    elif settings.guards and settings.baseline is None:
+        raise ConfigError(
+            "a guard compares with the ranker in use: name it, as in --baseline native (--baseline best is "
+            "the row with the highest mean)."
+        )
 
 
 def _mismatches_in_words(mismatched: Sequence[Remark]) -> str:

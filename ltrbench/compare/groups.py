@@ -8,18 +8,15 @@ features are attributes, too. Other attributes come from a table of the user wit
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mode
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.compare.table import (
-    PairedQueries,
-)
 from ltrbench.data import Judgments
 from ltrbench.errors import ConfigError, DataError, did_you_mean, require_choice
 from ltrbench.metrics import Convention
@@ -174,8 +171,19 @@ TRAFFIC = ("head", "torso", "tail")
 """The queries with the first, the second and the last third of the sum of weights, by descending weight."""
 
 
+class QueriesOfCells(Protocol):
+    """Queries of one or several test sets, the cells of a table, such as `PairedQueries`."""
+
+    @property
+    def judgments(self) -> Sequence[Judgments]:
+        """The judgments of each cell."""
+
+    def of_query(self, values_of_cell: Sequence[NDArray[Any]]) -> NDArray[Any]:
+        """Returns (Q,) values, given one array per cell with a value for each query of its judgments."""
+
+
 def group_of_queries(
-    queries: PairedQueries, group: str, convention: Convention
+    queries: QueriesOfCells, group: str, convention: Convention
 ) -> NDArray[np.bool_]:
     """Returns which queries are in a group, (Q,), at least one.
 
@@ -213,7 +221,7 @@ def group_of_queries(
 
 
 def values_of_attribute(
-    queries: PairedQueries, name: str, convention: Convention, given: Given
+    queries: QueriesOfCells, name: str, convention: Convention, given: Given
 ) -> NDArray[Any]:
     """Returns the values of an attribute, (Q,): numbers, or texts if not all are numbers."""
     known = [*ATTRIBUTES, *given, *queries.judgments[0].columns]

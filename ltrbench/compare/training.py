@@ -12,9 +12,16 @@ import tempfile
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
-from ltrbench.compare.comparison import compare
+import numpy as np
+from numpy.typing import NDArray
+
+from ltrbench.compare.comparison import check_baseline, compare
+from ltrbench.compare.decision import latency_of_row
+from ltrbench.compare.groups import group_of_queries
 from ltrbench.compare.notebook import NotebookComparison
 from ltrbench.compare.settings import (
     Settings,
@@ -24,10 +31,11 @@ from ltrbench.data.blocks import check_option
 from ltrbench.data.sources import DataSource
 from ltrbench.data.splits import check_files
 from ltrbench.errors import ConfigError, ResultError, require
-from ltrbench.experiment import Experiment, check_splits, run
+from ltrbench.experiment import Experiment, check_metrics, check_splits, run
 from ltrbench.experiment.loading import Lines, load_once
+from ltrbench.metrics import evaluate, parse_metric
 from ltrbench.rankers import Ranker
-from ltrbench.runs.record import RESULT_FILE
+from ltrbench.runs.record import RESULT_FILE, Run
 
 log = logging.getLogger("ltrbench")
 
@@ -81,24 +89,19 @@ def train_and_compare(
     Raises:
         ResultError: The folder contains runs, and `overwrite` is false.
         ConfigError, DataError: An argument, a setting or the data are invalid, or a ranker cannot be trained
-            on them; no ranker is trained and no run deleted.
+            on them; no ranker is trained and no run deleted. After an error of a later training or of the
+            comparison, a note of the error names the folder of the finished runs.
     """
     _check_arguments(rankers, {"train": train, "test": test, "valid": valid})
     _check_options(seeds, replicates, metrics)
-    settings = settings or Settings()
-    if metrics and settings.metric is None and not settings.family:
-        settings = replace(settings, metric=metrics[0])
-    resamples: list[TrainingResample | None] = [None]
-    if replicates > 0:
-        resamples = [
-            TrainingResample(number=replicates, index=index)
-            for index in range(1, replicates + 1)
-        ]
     source = InMemory(name=name, train=train, valid=valid, test=test)
+    settings = _completed(settings or Settings(), metrics, source)
+    _check_settings(settings, [*rankers], test)
     experiments = []
     for model, ranker in rankers.items():
         seeds_of_ranker = [ranker.seed] if seeds is None else seeds
-        for seed, resample in itertools.product(map(int, seeds_of_ranker), resamples):
+        trainings = itertools.product(map(int, seeds_of_ranker), _resamples(replicates))
+        for seed, resample in trainings:
             of_ranker = seed if resample is None else resample.seed_of_ranker(seed)
             experiment = Experiment(
                 model=model,
@@ -111,18 +114,47 @@ def train_and_compare(
     _check_experiments(experiments)
     with contextlib.ExitStack() as temporary:
         if not folder:
-            made = tempfile.TemporaryDirectory(prefix="ltrbench-")
-            folder = temporary.enter_context(made)
+            folder = tempfile.mkdtemp(prefix="ltrbench-")
+            temporary.callback(shutil.rmtree, folder)
         path = Path(folder)
         _remove_runs(path, overwrite)
-        with _progress(experiments) as shown:
-            runs = [
-                run(experiment, path / str(number), on_progress=Lines(experiment.model))
-                for number, experiment in enumerate(shown)
-            ]
-        (comparison,) = map(NotebookComparison.of, compare(runs, settings))
+        runs: list[Run] = []
+        try:
+            with _progress(experiments) as shown:
+                for number, experiment in enumerate(shown):
+                    on_progress = Lines(experiment.model)
+                    of_run = path / str(number)
+                    runs.append(run(experiment, of_run, on_progress=on_progress))
+            (comparison,) = map(NotebookComparison.of, compare(runs, settings))
+        except Exception as error:
+            if runs:
+                temporary.pop_all()
+                error.add_note(
+                    f"The finished runs are in {path}: compare(find_runs({str(path)!r})) compares them."
+                )
+            raise
         weakref.finalize(comparison, temporary.pop_all().close)
     return comparison
+
+
+def _completed(
+    settings: Settings, metrics: Sequence[str] | None, source: DataSource
+) -> Settings:
+    """Returns the settings with the first metric as the primary one, and a latency for its guard."""
+    if metrics and settings.metric is None and not settings.family:
+        settings = replace(settings, metric=metrics[0])
+    if settings.latency is None:
+        of_row = partial(latency_of_row, load_splits=lambda _: source.load())
+        settings = replace(settings, latency=cache(of_row))
+    return settings
+
+
+def _resamples(replicates: int) -> list[TrainingResample | None]:
+    """Returns the resamples of the training queries; None stands for all queries."""
+    if not replicates:
+        return [None]
+    indices = range(1, replicates + 1)
+    return [TrainingResample(number=replicates, index=index) for index in indices]
 
 
 def _check_arguments(
@@ -134,6 +166,11 @@ def _check_arguments(
             "rankers is empty; pass some by name, as in {'native': NativeRanker()}."
         )
     for name, ranker in rankers.items():
+        if not isinstance(name, str) or not name.strip():
+            raise ConfigError(
+                f"the name {name!r} of a ranker is no text; pass rankers by name, as in {{'native': "
+                "NativeRanker()}."
+            )
         if not isinstance(ranker, Ranker):
             raise ConfigError(
                 f"the ranker {name!r} is {reprlib.repr(ranker)}; pass an object of its class, as in "
@@ -161,11 +198,48 @@ def _check_options(seeds: object, replicates: int, metrics: object) -> None:
         check_option("metrics", metrics, list)
 
 
+@dataclass(frozen=True)
+class _CountedQueries:
+    """The queries of the test set that count in a metric.
+
+    Attributes:
+        judgments: Those of the test set.
+        numbers: (Q,), indices of the queries.
+    """
+
+    judgments: tuple[RankingDataset]
+    numbers: NDArray[np.int64]
+
+    def of_query(self, values_of_cell: Sequence[NDArray[Any]]) -> NDArray[Any]:
+        (values,) = values_of_cell
+        return values[self.numbers]
+
+
+def _check_settings(
+    settings: Settings, names: Sequence[str], test: RankingDataset
+) -> None:
+    """Raises the error of a comparison of rankers with these names, before any of them is trained."""
+    check_baseline(settings, names)
+    convention = settings.convention
+    scores = np.zeros(test.num_documents)
+    for claimed in settings.claimed_metrics:
+        if claimed is None:
+            continue  # a metric of the runs, which are checked
+        guard = settings.guard_of(claimed)
+        evaluation = evaluate(test, scores, [guard.metric], convention)
+        if guard.group:
+            is_counted = ~np.isnan(evaluation.per_query[guard.metric])
+            queries = _CountedQueries((test,), np.flatnonzero(is_counted))
+            of_metric = convention.of(parse_metric(guard.metric)[0])
+            group_of_queries(queries, guard.group, of_metric)
+
+
 def _check_experiments(experiments: Sequence[Experiment]) -> None:
     """Raises the error of the first experiment that cannot be run, before any of them is."""
     for experiment in experiments:
         splits, _ = load_once(experiment.source)
         check_splits(experiment, splits)
+        check_metrics(experiment.metrics, splits)
 
 
 def _remove_runs(folder: Path, overwrite: bool) -> None:

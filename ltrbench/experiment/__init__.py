@@ -518,7 +518,7 @@ def _load_and_fit(
         _warn_of_load(_level(experiment, logging.INFO))
     with seconds.taking("warm_up"):
         fitter.warm_up(ranker)
-    _check_metrics(experiment.metrics, splits)
+    check_metrics(experiment.metrics, splits)
     curve, peak_memory_mb = fitter.fit(
         ranker,
         _metrics_of_curve(experiment.metrics),
@@ -604,7 +604,7 @@ def check_splits(experiment: Experiment, splits: Splits) -> None:
         _check_validation("early_stopping", "set early_stopping=null", splits)
 
 
-def _check_metrics(names: Sequence[str], splits: Splits) -> None:
+def check_metrics(names: Sequence[str], splits: Splits) -> None:
     """Raises the error of a metric that fails on these data, such as a plug-in's, before a fit of hours."""
     judged = splits.test if splits.valid is None else splits.valid
     evaluate(judged, np.zeros(judged.num_documents), names)

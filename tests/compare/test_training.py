@@ -16,10 +16,10 @@ from shop_log import shop_log
 
 import ltrbench
 from docs.pages import ROOT
-from ltrbench.compare import Comparison, compare
+from ltrbench.compare import Comparison, Guard, compare, training
 from ltrbench.compare.training import InMemory
 from ltrbench.data.synthetic import make_synthetic
-from ltrbench.errors import ConfigError, LtrbenchError, ResultError
+from ltrbench.errors import ConfigError, DataError, LtrbenchError, ResultError
 from ltrbench.experiment import Experiment, run
 from ltrbench.statistics.claims import Scope, Varied
 
@@ -95,6 +95,8 @@ def test_its_signature_is_shown_and_the_first_metric_carries_the_claims() -> Non
         ((models, TRAIN, "test.txt"), ("test", "str", "read_data")),
         ((models, TRAIN, TEST, frame), ("valid", "DataFrame")),
         (({}, TRAIN, TEST), ("rankers is empty",)),
+        (({1: RANKERS["native"]}, TRAIN, TEST), ("name 1", "'native'")),
+        (({" ": RANKERS["native"]}, TRAIN, TEST), ("name ' '", "'native'")),
         (({"a": "native"}, TRAIN, TEST), ("'a'", "'native'", "NativeRanker(")),
         (({"a": ltrbench.RandomRanker}, TRAIN, TEST), ("'a'", "class", "object")),
     ]
@@ -130,6 +132,68 @@ def test_every_ranker_is_checked_before_the_first_one_is_trained(
     with pytest.raises(ConfigError, match=naming("early_stopping", "pass valid")):
         compare(rankers, TRAIN, TEST, folder=tmp_path / "runs")
     assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("settings", "metrics", "parts"),
+    [
+        ({"baseline": "ntive"}, None, ("baseline", "'ntive'", "'native'")),
+        ({"guards": ["map=-1"]}, None, ("guard", "baseline")),
+        ({"metric": "value@10:revenue"}, None, ("'revenue'", "keep")),
+        ({"family": ("map", "value:revenue")}, None, ("'revenue'",)),
+        ({}, ["value@10:revenue"], ("'revenue'",)),
+        ({"guards": ["map:tail=-1"], "baseline": "native"}, None, ("'tail'",)),
+        ({"guards": ["map:device=x=-1"], "baseline": "best"}, None, ("'device'",)),
+    ],
+    ids=str,
+)
+def test_settings_are_checked_before_earlier_runs_are_deleted_and_a_ranker_is_trained(
+    settings: dict[str, Any],
+    metrics: list[str] | None,
+    parts: tuple[str, ...],
+    tmp_path: Path,
+) -> None:
+    result = tmp_path / "0" / "result.json"
+    result.parent.mkdir()
+    result.write_text("earlier")
+    guards = tuple(map(Guard.parse, settings.get("guards", ())))
+    checked = ltrbench.Settings(**settings | {"guards": guards})
+    untrained = {"native": RANKERS["native"], "random": RANKERS["random"]}
+    with pytest.raises(LtrbenchError, match=naming(*parts)):
+        compare(
+            untrained,
+            TRAIN,
+            TEST,
+            metrics=metrics,
+            settings=checked,
+            folder=tmp_path,
+            overwrite=True,
+        )
+    assert [*tmp_path.rglob("*.json")] == [result]
+    assert result.read_text() == "earlier"
+
+
+def test_the_finished_runs_are_kept_if_the_comparison_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    def fail(*_: object) -> None:
+        raise DataError("later")
+
+    monkeypatch.setattr(training, "compare", fail)
+    with pytest.raises(DataError) as caught:
+        compare({"random": RANKERS["random"]}, TRAIN, TEST)
+    (kept,) = ltrbench.find_runs([tmp_path])
+    assert str(kept.path.parent) in caught.value.__notes__[0]
+
+
+def test_a_guard_of_latency_is_measured_on_the_test_set() -> None:
+    guard = Guard("latency", 1e6)
+    settings = ltrbench.Settings(baseline="random", guards=(guard,))
+    models = {"native": RANKERS["native"], "random": RANKERS["random"]}
+    comparison = compare(models, TRAIN, TEST, settings=settings)
+    assert str(comparison.report())
 
 
 @pytest.mark.slow
