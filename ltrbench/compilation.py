@@ -8,6 +8,7 @@ of other modules, and those that call them, are compiled in each process: they m
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -171,6 +172,36 @@ class _FirstCompilation(event.Listener):
 
     def on_end(self, event: event.Event) -> None:
         pass
+
+
+class _FewerCollections(event.Listener):
+    """Collects garbage less often during a compilation.
+
+    It creates so many objects that collections would take 6 % of its time [measured].
+    """
+
+    _OBJECTS = 50_000
+    """Number of new objects after which garbage is collected; Python's default is 700."""
+
+    def __init__(self) -> None:
+        self._depth = 0
+        self._before = gc.get_threshold()
+
+    def on_start(self, event: event.Event) -> None:
+        if self._depth == 0:
+            self._before = gc.get_threshold()
+            _, second, third = self._before
+            gc.set_threshold(self._OBJECTS, second, third)
+        self._depth += 1
+
+    def on_end(self, event: event.Event) -> None:
+        self._depth -= 1
+        if self._depth == 0:
+            gc.set_threshold(*self._before)
+
+
+# Compilations of one process exclude each other; those within another are nested.
+event.register("numba:compile", _FewerCollections())  # type: ignore[no-untyped-call]
 
 
 @contextmanager
