@@ -41,7 +41,7 @@ from ltrbench.compare.fairness import stopped_on_test
 from ltrbench.compare.remarks import Kind, Remark
 from ltrbench.data import Judgments, Splits
 from ltrbench.data.features import AnyFeatures, row_blocks
-from ltrbench.data.score_files import read_score_file
+from ltrbench.data.score_files import document_names, read_score_file
 from ltrbench.errors import ConfigError, DataError, ResultError, require, require_choice
 from ltrbench.metrics import DEFAULT, Convention, evaluate, rank, upside_down
 from ltrbench.metrics.evaluation import is_plugin_version
@@ -818,10 +818,21 @@ def import_like(
 
 def _refuse_incomplete(system: Import, like: Run, run: Run) -> None:
     """Raises DataError if a document has no score: the metrics of a run folder are not defined then."""
-    missing = int(np.isnan(run.scored("test").scores).sum())
-    if missing:
+    test = run.scored("test")
+    (missing,) = np.nonzero(np.isnan(test.scores))
+    number = len(missing)
+    if number:
+        first = missing[0]
+        judgments = test.judgments
+        query = judgments.query_of_document[first]
+        query_id = str(judgments.query_ids[query])
+        ids = judgments.document_ids
+        if ids is None:
+            ids, _ = document_names(judgments, test.file_rows)
+        document = str(ids[first])
         raise DataError(
-            f"{run.path}: {missing} documents of test of {_name_of(like)} have no score, so that the "
+            f"{run.path}: {number} documents of test of {_name_of(like)} have no score, such as "
+            f"document {document!r} of query {query_id!r}, so that the "
             "metrics of a run folder are not defined. Give every document a score, or compare the file: "
             f"python -m ltrbench compare {like.path} {system} --convention trec_eval."
         )

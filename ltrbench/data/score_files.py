@@ -567,31 +567,21 @@ class _ScoresOfDocuments(ScoreFile):
     def match(
         self, judgments: Judgments, file_rows: Indices | None, split: str
     ) -> Matched:
-        names = document_names(judgments, file_rows)[0]
-        ids = judgments.document_ids
-        if self.is_table and ids is not None:
-            names = ids
         ids_of_lists = self._ids_of_lists(judgments)
         retrieved = [self.run.get(query, {}) for query in ids_of_lists]
-        queries = judgments.query_of_document.tolist()
-        pairs = [*zip(queries, names.tolist(), strict=True)]
-        known = [retrieved[query].get(name) for query, name in pairs]
-        missing = known.count(None)
-        scores = np.array(known, dtype=np.float64)  # None becomes NaN
+        names, notes = self._names(judgments, file_rows, retrieved)
+        scores = _scores_of_names(judgments, names, retrieved)
         is_missing = np.isnan(scores)
+        missing = np.count_nonzero(is_missing)
         if missing and (self.is_table or missing == judgments.num_documents):
             raise self._unknown_documents(judgments, names, is_missing, split)
-        notes = []
+        notes += _copies_in_words(judgments, names, is_missing, split)
         if missing:
             notes.append(_missing_in_words(judgments, is_missing, split))
-        num_found = judgments.num_documents - missing
         of_queries = dict(zip(ids_of_lists, retrieved, strict=True))
-        if len(of_queries) < len(retrieved):  # sessions of one query
-            used = {(ids_of_lists[query], name) for query, name in pairs}
-            num_found = sum(name in of_queries[query] for query, name in used)
         counted = self.run if self.is_table else of_queries
         total = sum(map(len, counted.values()))
-        num_unjudged = total - num_found
+        num_unjudged = total - _num_found(judgments, names, ids_of_lists, of_queries)
         if not num_unjudged:
             return Matched(scores, tuple(notes))
         if self.is_table:
@@ -606,6 +596,29 @@ class _ScoresOfDocuments(ScoreFile):
         )
         unjudged = _unjudged(judgments, names, retrieved)
         return Matched(scores, tuple(notes), unjudged)
+
+    def _names(
+        self,
+        judgments: Judgments,
+        file_rows: Indices | None,
+        retrieved: list[dict[str, float]],
+    ) -> tuple[NDArray[np.str_], list[str]]:
+        """Returns the (D,) names of the documents in the file, and notes on them.
+
+        These are the ids. A run may have row numbers instead, as `export` writes them for ids that are
+        repeated or not one word.
+        """
+        names, reason = document_names(judgments, file_rows)
+        ids = judgments.document_ids
+        if ids is None or not reason:
+            return names, []
+        of_ids = _scores_of_names(judgments, ids, retrieved)
+        of_rows = _scores_of_names(judgments, names, retrieved)
+        num_missing = np.isnan(of_ids).sum()
+        rows_are_more = np.isnan(of_rows).sum() < num_missing
+        if rows_are_more and not self.is_table:
+            return names, [f"The documents were matched by row numbers: {reason}."]
+        return ids, []
 
     def _ids_of_lists(self, judgments: Judgments) -> list[str]:
         """Returns the query of each list in the file: its id or, if no id is in the file and lists are
@@ -641,6 +654,59 @@ class _ScoresOfDocuments(ScoreFile):
             "Use the ids that `export RUN --format csv` or qrels writes; if the data have none, name "
             "their column with data.document. A document that was not retrieved scores below all others."
         )
+
+
+def _scores_of_names(
+    judgments: Judgments,
+    names: NDArray[np.str_],
+    retrieved: Sequence[Mapping[str, float]],
+) -> Scores:
+    """Returns the (D,) scores of documents; NaN if they were not retrieved.
+
+    Args:
+        names: (D,), names of the documents in the file.
+        retrieved: document -> score of each query.
+    """
+    queries = judgments.query_of_document.tolist()
+    pairs = zip(queries, names.tolist(), strict=True)
+    known = [retrieved[query].get(name) for query, name in pairs]
+    return np.array(known, dtype=np.float64)  # None becomes NaN
+
+
+def _num_found(
+    judgments: Judgments,
+    names: NDArray[np.str_],
+    ids_of_lists: list[str],
+    of_queries: Mapping[str, Mapping[str, float]],
+) -> int:
+    """Returns the number of retrieved documents that are judged.
+
+    A document counts once, also if its rows are copies or sessions of one query.
+    """
+    queries = judgments.query_of_document.tolist()
+    pairs = zip(queries, names.tolist(), strict=True)
+    judged = {(ids_of_lists[query], name) for query, name in pairs}
+    return sum(name in of_queries[query] for query, name in judged)
+
+
+def _copies_in_words(
+    judgments: Judgments,
+    names: NDArray[np.str_],
+    is_missing: NDArray[np.bool_],
+    split: str,
+) -> list[str]:
+    """Returns the note on (D,) documents that repeat a retrieved document of their query."""
+    rows = np.flatnonzero(~is_missing)
+    queries = judgments.query_of_document[rows].tolist()
+    counts = Counter(zip(queries, names[rows].tolist(), strict=True))
+    (query, name), largest = counts.most_common(1)[0]
+    if largest == 1:
+        return []
+    query_id = str(judgments.query_ids[query])
+    return [
+        f"{len(rows) - len(counts)} rows of {split} repeat a document of their query, such as {name!r} of "
+        f"query {query_id!r}: each copy has the score of the document."
+    ]
 
 
 def _missing_in_words(

@@ -14,6 +14,7 @@ from command_line import TINY, run
 from messages import naming
 from numpy.typing import NDArray
 
+from ltrbench.cli.verbs.interleaving import _by_document
 from ltrbench.clicks.interleaving import (
     NOT_FILLED,
     Plan,
@@ -31,7 +32,9 @@ from ltrbench.clicks.interleaving import (
     team_draft,
 )
 from ltrbench.clicks.simulation import CLICK_MODELS
+from ltrbench.data import Judgments
 from ltrbench.errors import DataError
+from ltrbench.runs.record import ScoredSplit
 
 Values = NDArray[np.float64]
 NUM_DOCUMENTS = 10
@@ -398,6 +401,17 @@ def test_runs_are_interleaved_and_planned_on_their_test_set(tmp_path: Path) -> N
     assert "--detect" in refused.stderr
     files = ("interleave", "plan", "lists.csv", "lists.csv")
     assert "labels" in run(*files, folder=tmp_path, check=2).stderr
+
+
+def test_a_run_with_a_document_twice_in_a_query_is_refused() -> None:
+    judgments = Judgments(
+        labels=np.array([0.0, 1.0, 0.0]),
+        query_start=np.array([0, 1, 3]),
+        document_ids=np.array(["a", "a", "a"]),
+    )
+    scored = ScoredSplit(judgments, np.zeros(3), query_keys=np.array(["1", "2"]))
+    with pytest.raises(DataError, match=naming("'a'", "query '2'", "copies")):
+        _by_document(scored, scored.scores)
 
 
 def test_events_without_teams_are_refused(tmp_path: Path) -> None:

@@ -190,7 +190,9 @@ def test_a_run_that_retrieves_only_some_documents_is_compared_under_trec_eval_on
     assert row.metrics["ndcg@5"] == means["ndcg@5"]
     with pytest.raises(DataError, match=naming("bm25.run", "score", "trec_eval")):
         compare([*runs, made])
-    with pytest.raises(DataError, match=naming("bm25.run", "--convention trec_eval")):
+    first = f"{str(names[~kept][0])!r} of query {queries[0]!r}"
+    parts = ("bm25.run", first, "--convention trec_eval")
+    with pytest.raises(DataError, match=naming(*parts)):
         import_like(system, runs[0], tmp_path / "made", load_splits)
     for method in ("rrf", "zscore", "minmax"):
         fused = fuse([runs[0], made], Fusing((method,)))[0].scored("test").scores

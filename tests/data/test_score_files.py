@@ -96,6 +96,44 @@ def test_what_is_not_retrieved_has_no_score_and_what_is_not_judged_is_kept_apart
     assert matched.unjudged.document_ids.tolist() == ["stranger"]
 
 
+@pytest.mark.parametrize("ending", ["trec", "csv"])
+def test_a_document_that_is_twice_in_its_query_has_its_score_in_both_rows(
+    tmp_path: Path, ending: str
+) -> None:
+    ids = np.array(["2", "1", "2", "1", "red shoes"])
+    judgments = replace(judged((3, 2)), document_ids=ids)
+    of_ids = {"q0": {"2": 7.0, "1": 5.0}, "q1": {"1": 4.0, "red shoes": 1.0}}
+    file = tmp_path / f"scores.{ending}"
+    if ending == "csv":
+        lines = ["query_id,document_id,score\n"]
+        form = "{},{},{}\n"
+    else:
+        lines = []
+        form = "{}\tQ0\t{}\t1\t{}\tx\n"
+    for query, documents in of_ids.items():
+        for document, score in documents.items():
+            lines.append(form.format(query, document, score))
+    file.write_text("".join(lines))
+    matched = read_score_file(file).match(judgments, None, "test")
+    assert matched.scores.tolist() == [7.0, 5.0, 7.0, 4.0, 1.0]
+    assert matched.unjudged is None
+    (note,) = matched.notes
+    assert re.search(naming("1 rows", "test", "'2'", "query 'q0'"), note)
+
+
+def test_a_run_by_row_numbers_is_matched_by_them_although_some_are_ids_too(
+    tmp_path: Path,
+) -> None:
+    ids = np.array(["2", "1", "2", "1", "2"])
+    judgments = replace(judged((3, 2)), document_ids=ids)
+    scores = np.arange(5.0)
+    path = write_run(tmp_path / "run.trec", judgments, scores)
+    matched = read_score_file(path).match(judgments, None, "test")
+    np.testing.assert_array_equal(matched.scores, scores)
+    (note,) = matched.notes
+    assert re.search(naming("row numbers", "'2'", "query 'q0'"), note)
+
+
 def test_qrels_that_are_written_read_back_also_packed_and_with_queries_that_stand_apart(
     tmp_path: Path,
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from ltrbench.cli.console import (
     split_settings,
     wrapped,
 )
-from ltrbench.errors import ConfigError, require
+from ltrbench.errors import ConfigError, DataError, require
 
 if TYPE_CHECKING:
     from ltrbench.clicks.interleaving import Outcomes, Plan, Preference, Run
@@ -367,13 +368,20 @@ def _scores_of(path: Path) -> Run:
 def _by_document(scored: Any, values: Any) -> dict[str, dict[str, float]]:
     """Returns query -> document -> value of a split of a run.
 
+    Documents are named by their ids or, if the data have none, by their rows.
+
     Args:
         values: (D,).
+
+    Raises:
+        DataError: Two rows of a query have the same document id.
     """
     from ltrbench.data.score_files import document_names
 
     judgments = scored.judgments
-    names, _ = document_names(judgments, scored.file_rows)
+    names = judgments.document_ids
+    if names is None:
+        names, _ = document_names(judgments, scored.file_rows)
     starts = judgments.query_start.tolist()
     by_query = {}
     for number, query in enumerate(judgments.query_ids.tolist()):
@@ -381,6 +389,12 @@ def _by_document(scored: Any, values: Any) -> dict[str, dict[str, float]]:
         documents = names[rows].tolist()
         of_query = values[rows].tolist()
         by_query[query] = dict(zip(documents, of_query, strict=True))
+        if len(by_query[query]) < len(documents):
+            (document, _), *_ = Counter(documents).most_common(1)
+            raise DataError(
+                f"test has document {document!r} twice in query {query!r}, so that a list cannot name its "
+                "rows: remove the copies from the data, and run again."
+            )
     return by_query
 
 
