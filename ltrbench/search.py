@@ -244,11 +244,13 @@ def _takes(
     parameter without effect.
 
     Raises:
-        ConfigError: a value has the wrong type, or the backend refuses one value and takes another.
+        ConfigError: a value has the wrong type or is out of the range of the setting, or the backend refuses
+            one value and takes another.
     """
     part, _, field_name = name.rpartition(".")
     owner = attrgetter(part)(ranker) if part else ranker
     hint = typing.get_type_hints(type(owner))[field_name]
+    refuse = type(owner).__dataclass_fields__[field_name].metadata.get("refuse")
     tried: list[Any] = list(values.bounds) if values.values is None else values.values
     refused: list[str] = []
     for value in tried:
@@ -257,6 +259,11 @@ def _takes(
             raise ConfigError(
                 f"{key} contains {value!r}, not of type {kind}. Write whole numbers without a point."
             )
+        try:
+            if refuse:
+                refuse(field_name, value)
+        except ConfigError as error:
+            raise ConfigError(f"{key} contains {value}: {error}") from None
         try:
             replaced(ranker, {name: value})
         except ConfigError as error:

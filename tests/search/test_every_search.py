@@ -29,6 +29,7 @@ from ltrbench.native.objectives.listnet import ListNet
 from ltrbench.native.objectives.yetirank import YetiRank
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.native import NativeRanker
+from ltrbench.rankers.xgboost import XGBoostRanker
 from ltrbench.search import (
     OVERALL,
     FullGrid,
@@ -550,6 +551,14 @@ def shared(name: str, values: Any) -> dict[str, Any]:
             shared("num_leaves", {"low": 1, "high": 64}),
             ("num_leaves contains 1", "at least 2"),
         ),
+        (
+            shared("l2", {"low": -5, "high": -1}),
+            ("shared.l2 contains -5", "at least 0"),
+        ),
+        (
+            shared("learning_rate", {"values": [-0.1, 0.0]}),
+            ("shared.learning_rate contains -0.1", "more than 0"),
+        ),
         (of_native("l2", {"values": [True, False]}), ("l2 contains True", "float")),
     ],
 )
@@ -558,3 +567,11 @@ def test_a_wrong_space_is_refused_at_its_place(
 ) -> None:
     with pytest.raises(ConfigError, match=naming(*parts)):
         searched(space).space.of("native", NativeRanker())
+
+
+def test_a_value_out_of_range_is_refused_also_where_the_backend_lacks_the_setting() -> (
+    None
+):
+    space = searched(shared("min_docs_in_leaf", {"values": [0, -1]})).space
+    with pytest.raises(ConfigError, match=naming("min_docs_in_leaf contains 0", "1")):
+        space.of("xgboost", XGBoostRanker())
