@@ -116,6 +116,9 @@ class Range:
         return f"{self.low} to {self.high}{' (log)' if self.log else ''}"
 
 
+_FIELDS_OF_RANGE = {item.name for item in fields(Range)}
+
+
 @dataclass
 class Space:
     """Ranges of settings.
@@ -142,8 +145,9 @@ class Space:
         for model, ranges in self.models.items():
             named: dict[str, Any] = {}
             for name, values in dict[str, Any](ranges).items():
-                # The command line nests the settings of an objective.
-                if name == "objective" and isinstance(values, Mapping):
+                # The command line nests the settings of an objective, which may also have a range itself.
+                is_nested = name == "objective" and isinstance(values, Mapping)
+                if is_nested and not values.keys() <= _FIELDS_OF_RANGE:
                     named |= {f"{name}.{key}": values[key] for key in values}
                 else:
                     named[name] = values
@@ -256,9 +260,10 @@ def _takes(
     for value in tried:
         if validation_error(value, hint, key):
             kind = getattr(hint, "__name__", str(hint))
-            raise ConfigError(
-                f"{key} contains {value!r}, not of type {kind}. Write whole numbers without a point."
-            )
+            remedy = "Write values of this type, or leave out the setting."
+            if isinstance(value, float):
+                remedy = "Write whole numbers without a point."
+            raise ConfigError(f"{key} contains {value!r}, not of type {kind}. {remedy}")
         try:
             if refuse:
                 refuse(field_name, value)

@@ -28,6 +28,8 @@ from ltrbench.folders import conf_dir
 from ltrbench.native.objectives.listnet import ListNet
 from ltrbench.native.objectives.yetirank import YetiRank
 from ltrbench.rankers import Ranker
+from ltrbench.rankers.lightgbm import LightGBMRanker
+from ltrbench.rankers.linear import LinearRanker
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.rankers.xgboost import XGBoostRanker
 from ltrbench.search import (
@@ -485,6 +487,23 @@ def test_a_setting_of_another_objective_is_left_out(
     space = searched({"models": {"native": ranges}}).space.of("native", ranker)
     assert list(space) == names
     assert replaced(ranker, settings_of(ranker, space)) == ranker
+
+
+@pytest.mark.parametrize(
+    ("ranker", "objectives"),
+    [
+        (LightGBMRanker(), ["lambdarank", "rank_xendcg"]),
+        (XGBoostRanker(), ["ndcg", "pairwise"]),
+        (LinearRanker(), ["softmax_loss", "hinge"]),
+    ],
+    ids=lambda each: type(each).__name__,
+)
+def test_the_objective_itself_may_have_a_range(
+    ranker: Ranker, objectives: list[str]
+) -> None:
+    ranges = {"objective": {"values": objectives}}
+    space = searched({"models": {"mine": ranges}}).space.of("mine", ranker)
+    assert space == {"objective": Range(values=objectives)}
 
 
 def test_ranges_of_a_configuration_keep_their_types() -> None:
