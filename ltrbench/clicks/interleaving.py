@@ -359,6 +359,7 @@ def _numbers(rows: Rows, role: str) -> Values:
 
     cells = rows.frame[role]
     numbers = pd.to_numeric(cells, errors="coerce")
+    numbers = numbers.where(np.isfinite(numbers))
     is_empty = rows.words(role).isin(_EMPTY)
     rows.check(
         (numbers.notna() | is_empty).to_numpy(),

@@ -180,7 +180,7 @@ def read_log(
         applications: applications that are read; None: all.
 
     Raises:
-        ConfigError: Two roles have one column.
+        ConfigError: Two roles have one column, or a role of UBI events has one.
         DataError: A file cannot be read, a column is missing, files have other columns, or a row is invalid.
     """
     paths = [Path(path).expanduser() for path in as_paths(source)]
@@ -190,6 +190,7 @@ def read_log(
     given = dict(columns or {})
     are_events = [is_ubi(path) for path in paths]
     if all(are_events):
+        _refuse_columns(paths[0], given)
         return checked(read_ubi(paths, applications), first_position)
     if any(are_events):
         raise DataError(
@@ -202,6 +203,19 @@ def read_log(
     if applications is not None:
         rows = _of_applications(rows, applications)
     return checked(rows, first_position)
+
+
+def _refuse_columns(path: Path, given: Mapping[str, str | None]) -> None:
+    """Raises ConfigError if a role of UBI events has a column."""
+    for role, column in given.items():
+        if column is not None:
+            setting = (
+                "data.propensity_column" if role == "propensity" else f"data.{role}"
+            )
+            raise ConfigError(
+                f"{path}: {setting}={column} has no effect on UBI events, whose fields have fixed names. "
+                "Leave it out, or write a table with the column."
+            )
 
 
 def _of_applications(rows: Rows, applications: Collection[str]) -> Rows:

@@ -394,6 +394,12 @@ class _Lists:
                     f"{log.location(0)}: the column '{name}' has no role in a log of clicks. Rename it, or "
                     f"ignore it: data.ignore=[{name}]."
                 )
+        for name in (CLICKS, CORRECTED, MODELLED):
+            if name in frame and _matches(name, self.settings.keep):
+                raise DataError(
+                    f"{log.location(0)}: data.keep has the column '{name}', the name of a computed "
+                    "column. Rename it, or leave it out of data.keep."
+                )
         queries = log.query_names[log.queries]
         clicks = np.bincount(log.units, log.clicks)[log.units]
         if self.are_of_sessions:

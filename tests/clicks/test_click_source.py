@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from click_cases import dataset_of, make_log, make_world
 from command_line import run
+from messages import naming
 from toy_runs import FINAL, write
 
 from ltrbench.cli.verbs.runs import load_splits
@@ -247,6 +248,14 @@ def test_a_propensity_is_refused_with_file_and_line(
     path = _log(tmp_path, propensity=[1, given, *[1] * 17998])
     with pytest.raises(DataError, match=rf"log.csv:3: the propensity .*{named}"):
         _splits(path, propensity="column")
+
+
+def test_a_kept_column_with_the_name_of_a_computed_one_is_refused(
+    tmp_path: Path,
+) -> None:
+    path = _log(tmp_path, clicks=range(18000))
+    with pytest.raises(DataError, match=naming("log.csv", "'clicks'", "data.keep")):
+        _splits(path, propensity="power:1", keep=["cl*"])
 
 
 def test_a_log_without_propensities_names_the_setting(tmp_path: Path) -> None:

@@ -337,6 +337,10 @@ REFUSED: dict[str, tuple[dict[str, Any], list[Any]]] = {
     "a click that is no flag": ({"click": [1, 0, 3, 0, 0, 0]}, [":4", "'3'", "0"]),
     "an empty session": ({"session": [None, *"aabbc"]}, [":2", "session"]),
     "two queries": ({"query": list("qrqqrr")}, [":3", "'r'", "'q'"]),
+    "an infinite credit": (
+        {"team": None, "credit": ["1", "inf", "-inf", "1", "1", "1"]},
+        [":3", "'inf'"],
+    ),
     "a credit in words": ({"team": None, "credit": list("1xy111")}, [":3", "'x'"]),
 }
 

@@ -310,6 +310,12 @@ def test_a_line_of_events_is_refused(
         assert part in str(caught.value)
 
 
+def test_columns_of_events_are_refused(tmp_path: Path) -> None:
+    path = _write_events(tmp_path, *SHOWN)
+    with pytest.raises(ConfigError, match=naming(path.name, "data.session=visit")):
+        read_log(path, columns={"session": "visit", "user": None})
+
+
 @pytest.mark.parametrize("kind", ["events", "table"])
 def test_an_application_that_the_log_does_not_have_is_named_with_those_it_has(
     tmp_path: Path, kind: str
