@@ -46,12 +46,13 @@ from ltrbench.runs.record import (
     RunResult,
     ScoredSplit,
     load,
+    read_run,
 )
 from ltrbench.runs.spec import RunSpec
-from ltrbench.runs.writing import write_run
+from ltrbench.runs.writing import rewrite_result, write_run
 from ltrbench.tracking.mlflow import OPENED_WITH, MLflowTracker
 from ltrbench.tracking.mlflow import store as mlflow_store
-from ltrbench.tracking.mlflow.entities import run_params, run_tags
+from ltrbench.tracking.mlflow.entities import milliseconds, run_params, run_tags
 from ltrbench.tracking.mlflow.models import save_model
 from ltrbench.tracking.mlflow.store import MLflowStore, run_list_of
 
@@ -480,6 +481,59 @@ def test_a_run_that_was_logged_alone_becomes_a_child_of_its_sweep(
     assert len(stored(tracker, "run")) == 1
 
 
+def test_a_run_that_was_logged_alone_is_replaced_when_its_job_runs_again(
+    tracker: MLflowTracker, tmp_path: Path
+) -> None:
+    sweep = tmp_path / "sweep"
+    run = make_run(sweep / "0")
+    for parent in (None, str(sweep)):
+        tracker.open(parent, "abc")
+        tracker.log(run)
+    shutil.rmtree(sweep / "0")
+    tracker.log(make_run(sweep / "0", seed=2, started="2026-01-03"))
+    (copy,) = stored(tracker, "run")
+    assert copy.info.start_time == milliseconds("2026-01-03")
+
+
+def test_a_copied_sweep_replaces_no_run_of_the_original_and_a_moved_one_continues_it(
+    tracker: MLflowTracker, tmp_path: Path
+) -> None:
+    sweep = tmp_path / "sweep"
+    tracker.open(str(sweep), "abc")
+    tracker.log(make_run(sweep / "0"))
+    (parent,) = stored(tracker, "sweep")
+    tracker.open(str(tmp_path / "copy"), "abc")
+    again = make_run(tmp_path / "copy/0", seed=2, started="2026-01-03")
+    tracker.log(again)
+    (original, copied) = stored(tracker, "run")
+    assert original.data.tags["mlflow.parentRunId"] == parent.info.run_id
+    assert copied.data.tags["mlflow.parentRunId"] != parent.info.run_id
+    sweep.rename(tmp_path / "moved")
+    tracker.open(str(tmp_path / "moved"), "abc")
+    tracker.log(read_run(tmp_path / "moved/0"))
+    assert len(stored(tracker, "sweep")) == len(stored(tracker, "run")) == 2
+    (original, _) = stored(tracker, "run")
+    assert original.data.tags["folder"] == str(tmp_path / "moved/0")
+
+
+def test_new_times_of_a_run_are_added_to_its_copy(
+    tracker: MLflowTracker, tmp_path: Path
+) -> None:
+    sweep = tmp_path / "sweep"
+    tracker.open(str(sweep), "abc")
+    run = make_run(sweep / "0", shared_machine=True)
+    tracker.log(run)
+    (before,) = stored(tracker, "run")
+    result = replace(run.result, seconds={"fit": 0.25}, shared_machine=False)
+    tracker.log(rewrite_result(run, result))
+    (after,) = stored(tracker, "run", ViewType.ALL)
+    assert after.info.run_id == before.info.run_id
+    assert after.data.metrics == {**before.data.metrics, "seconds/fit": 0.25}
+    assert "shared_machine" not in after.data.tags
+    tracker.log(read_run(run.path))
+    assert len(stored(tracker, "run", ViewType.ALL)) == 1
+
+
 # ---- Models: loaded, served and registered, with the scores that the run has.
 
 
@@ -698,3 +752,26 @@ def test_the_newest_registered_version_is_the_champion_and_says_why(
         address = f"models:/ranker@champion is version {number}"
         assert address in logged_to.register("ranker", runs[name], "again")
     assert len(client.search_model_versions("name = 'ranker'")) == 2
+
+
+def test_a_job_that_runs_again_leaves_the_run_of_a_registered_version(
+    tracker: MLflowTracker, tmp_path: Path
+) -> None:
+    sweep = tmp_path / "sweep"
+    tracker.open(str(sweep), "abc")
+    first = logged_run("0", SingleFeatureRanker(), tracker, sweep)
+    tracker.register("ranker", first, "the first one")
+    for _ in range(2):
+        shutil.rmtree(sweep / "0")
+        logged_run("0", SingleFeatureRanker(), tracker, sweep)
+    (kept, child) = stored(tracker, "run")
+    assert kept.data.tags["superseded"] == "true"
+    assert "superseded" not in child.data.tags
+    assert "mlflow.parentRunId" not in kept.data.tags
+    client = MlflowClient(tracker.uri)
+    version = client.get_model_version_by_alias("ranker", "champion")
+    assert version.run_id == kept.info.run_id
+    models_left = client.search_logged_models([kept.info.experiment_id])
+    locations = {model.artifact_location for model in models_left}
+    assert version.source in locations
+    assert len(locations) == 2

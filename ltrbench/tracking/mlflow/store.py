@@ -7,7 +7,9 @@ comparison.
 
 Each content is stored once as long as one process at a time logs the folders of a sweep. A copy carries the
 digest of the folder's result.json, which has the times, metrics and settings of the run, and in a sweep the
-folder relative to that of the sweep, by which a job that was run again is recognized. A call that fails
+folder relative to that of the sweep, by which a job that was run again is recognized. The copy of its
+earlier run is deleted, unless a registered model needs it: it stays, outside the sweep, with the tag
+`superseded`. Times that were taken again are added to the copy of their run. A call that fails
 leaves at most a copy without the tag `complete`, which the next `log` of the same run replaces.
 """
 
@@ -20,7 +22,7 @@ import os
 import re
 import tempfile
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +92,11 @@ _LEVELS = {
 _MAX_NOTE_LENGTH = 5000  # of the description of a run on a server
 # Makes the UI show runs with their metrics first, not the traces of language models.
 _EXPERIMENT_TAGS = {"mlflow.experimentKind": "custom_model_development"}
+# Tags of copies.
 _COMPLETE = "complete"
+_FOLDER = "folder"
+_JOB = "job"
+_SUPERSEDED = "superseded"
 _MLFLOW_STATUS = {"finished": "FINISHED", "failed": "FAILED", "interrupted": "KILLED"}
 
 
@@ -207,16 +213,29 @@ class MLflowStore:
     def _open_parent(
         self, client: MlflowClient, sweep: str, identity: str, started: float
     ) -> str:
-        """Continues the oldest parent run with the identity of the sweep, or creates one; returns its id."""
+        """Continues the oldest parent run with the identity of the sweep, or creates one; returns its id.
+
+        A copied sweep has the same identity, but a parent run of its own.
+        """
         query = f"tags.sweep_id = '{identity}' AND tags.kind = 'sweep'"
         order = ["attributes.start_time ASC"]
-        found: list[Any] = []
+        found: list[MlflowRun] = []
         if identity:
             found = client.search_runs([self._experiment_id], query, order_by=order)
-        if found:
-            client.update_run(found[0].info.run_id, status="RUNNING")
-            return str(found[0].info.run_id)
-        tags = {**origin_tags(), "sweep": sweep, "kind": "sweep", "sweep_id": identity}
+        folder = str(self._sweep)
+        parent = _of_folder(found, folder)
+        if parent is not None:
+            parent_id = str(parent.info.run_id)
+            client.update_run(parent_id, status="RUNNING")
+            client.set_tag(parent_id, _FOLDER, folder)
+            return parent_id
+        tags = {
+            **origin_tags(),
+            "sweep": sweep,
+            "kind": "sweep",
+            "sweep_id": identity,
+            _FOLDER: folder,
+        }
         created = client.create_run(
             self._experiment_id, int(started * 1000), tags, run_name=sweep
         )
@@ -228,28 +247,66 @@ class MLflowStore:
         with self._reaching() as client:
             self._describe_parent(client, run)
             same = self._copies(f"tags.run_digest = '{identity['run_digest']}'")
+            of_job = self._copies_of_job(identity)
             kept = next(filter(_is_complete, same), None)
-            run_id = self._store(run, identity) if kept is None else kept.info.run_id
-            if kept is not None and self._parent and not _parent_of(kept):
-                # The run was logged without its sweep.
-                client.set_tag(run_id, MLFLOW_PARENT_RUN_ID, self._parent)
+            timed = next(
+                (copy for copy in of_job if _is_same_training(copy, run)), None
+            )
+            if kept is not None:
+                run_id = kept.info.run_id
+                self._adopt(kept, identity)
+            elif timed is not None:
+                run_id = timed.info.run_id
+                self._store_times(run, identity, timed)
+            else:
+                run_id = self._store(run, identity)
             # Last, so that an interruption leaves too many copies, which the next call deletes, and not none.
-            others = [copy for copy in same if not _is_complete(copy)]
-            replaced = [
-                copy for copy in others if _parent_of(copy) in ("", self._parent)
-            ]
-            if self._parent and "job" in identity:
-                job = f"tags.job = '{identity['job']}'"
-                replaced += self._copies(
-                    f"tags.`{MLFLOW_PARENT_RUN_ID}` = '{self._parent}' AND {job}"
-                )
-            by_id = {copy.info.run_id: copy for copy in replaced}
+            incomplete = [copy for copy in same if not _is_complete(copy)]
+            left = [copy for copy in incomplete if self._may_adopt(copy)]
+            by_id = {copy.info.run_id: copy for copy in (*left, *of_job)}
             by_id.pop(run_id, None)
             for copy in by_id.values():
-                client.delete_run(copy.info.run_id)
-                for model_id in _models_of(copy):
-                    client.delete_logged_model(model_id)
+                self._replace(copy)
         return kept is None
+
+    def _copies_of_job(self, identity: Mapping[str, str]) -> list[MlflowRun]:
+        """Returns the copies of earlier runs of the job of a run; none for a run of no sweep."""
+        if not self._parent or _JOB not in identity:
+            return []
+        job = f"tags.{_JOB} = '{identity[_JOB]}'"
+        return self._copies(
+            f"tags.`{MLFLOW_PARENT_RUN_ID}` = '{self._parent}' AND {job}"
+        )
+
+    def _may_adopt(self, copy: MlflowRun) -> bool:
+        return _parent_of(copy) in ("", self._parent)
+
+    def _adopt(self, copy: MlflowRun, identity: Mapping[str, str]) -> None:
+        """Makes a copy a child of the sweep: it was logged without its sweep, or the sweep was moved."""
+        if not self._parent or not self._may_adopt(copy):
+            return
+        client = self._client
+        run_id = copy.info.run_id
+        for key, value in {**identity, MLFLOW_PARENT_RUN_ID: self._parent}.items():
+            if copy.data.tags.get(key) != value:
+                client.set_tag(run_id, key, value)
+        if _SUPERSEDED in copy.data.tags:
+            client.delete_tag(run_id, _SUPERSEDED)
+
+    def _replace(self, copy: MlflowRun) -> None:
+        """Deletes a copy that another one replaces, or takes it out of the sweep if a registered model needs
+        it."""
+        client = self._client
+        replaced = copy.info.run_id
+        if client.search_model_versions(f"run_id = '{replaced}'"):
+            client.set_tag(replaced, _SUPERSEDED, "true")
+            for key in (_JOB, MLFLOW_PARENT_RUN_ID):
+                if key in copy.data.tags:
+                    client.delete_tag(replaced, key)
+            return
+        client.delete_run(replaced)
+        for model_id in _models_of(copy):
+            client.delete_logged_model(model_id)
 
     def _identity_tags(self, run: Run) -> dict[str, str]:
         """Returns the tags that identify the copy of a run."""
@@ -257,13 +314,13 @@ class MLflowStore:
         folder = run.path.resolve()
         tags = {
             "run_digest": hashlib.sha256(content).hexdigest(),
-            "folder": str(folder),
+            _FOLDER: str(folder),
         }
         if self._sweep is None or folder == self._sweep:
             return tags
         if folder.is_relative_to(self._sweep):
             job = str(folder.relative_to(self._sweep))
-            tags["job"] = job.replace("'", "_")
+            tags[_JOB] = job.replace("'", "_")
         return tags
 
     def _copies(self, query: str) -> list[MlflowRun]:
@@ -309,6 +366,30 @@ class MLflowStore:
                 client.set_terminated(run_id, "KILLED")
             raise
         return run_id
+
+    def _store_times(
+        self, run: Run, identity: Mapping[str, str], copy: MlflowRun
+    ) -> None:
+        """Stores the times of a run that were taken again in its copy, on which a registered model may
+        depend."""
+        client = self._client
+        run_id = copy.info.run_id
+        tags = run_tags(run, self._parent)
+        shared = "shared_machine"
+        if shared in copy.data.tags and shared not in tags:
+            client.delete_tag(run_id, shared)
+        before = copy.data.metrics
+        of_run = end_metrics(run, run.learning_curve())
+        changed = {
+            item.key: item.value
+            for item in of_run
+            if before.get(item.key) != item.value
+        }
+        client.log_batch(run_id, metrics=plain_metrics(changed))
+        client.log_artifact(run_id, str(run.path / RESULT_FILE))
+        # Last, because the digest says that the copy is that of the run.
+        for key, value in identity.items():
+            client.set_tag(run_id, key, value)
 
     def _log_files(self, run: Run, run_id: str) -> None:
         """Copies the files of a run folder, and those in its folders."""
@@ -454,6 +535,30 @@ def _version_of(client: MlflowClient, name: str, run_id: str) -> ModelVersion | 
     """Returns the version of a registered model that has the model of an MLflow run; None without one."""
     found = client.search_model_versions(f"name = '{name}' and run_id = '{run_id}'")
     return next(iter(found), None)
+
+
+def _of_folder(parents: Sequence[MlflowRun], folder: str) -> MlflowRun | None:
+    """Returns the first parent run of the sweep in a folder, or else of a sweep that was moved; None without
+    one."""
+    of_folder = []
+    moved = []
+    for parent in parents:
+        recorded = parent.data.tags.get(_FOLDER, "")
+        if recorded == folder:
+            of_folder.append(parent)
+        elif not Path(recorded).exists():
+            moved.append(parent)
+    return next(iter([*of_folder, *moved]), None)
+
+
+def _is_same_training(copy: MlflowRun, run: Run) -> bool:
+    """Returns whether a copy of an earlier run of a job differs from a run only by times that were taken
+    again."""
+    result = run.result
+    finished = _MLFLOW_STATUS[FINISHED]
+    if result.status != FINISHED or copy.info.status != finished:
+        return False
+    return _is_complete(copy) and copy.info.start_time == milliseconds(result.started)
 
 
 def _is_complete(copy: MlflowRun) -> bool:
