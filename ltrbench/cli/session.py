@@ -836,8 +836,8 @@ def mirror(tracker: Tracker, sweep: Path | None, runs: Sequence[Run]) -> None:
 
 
 def _mirror_comparison(tracker: Tracker, runs: Sequence[Run]) -> None:
-    """Compares the finished runs, and passes the comparison to the tracker."""
-    comparisons = compared(runs)
+    """Compares the finished runs, and passes the comparison to the tracker; nobody sees it now."""
+    comparisons = compared(runs, looks=0)
     if not comparisons:
         return
     from ltrbench.compare.publish import publish
@@ -852,7 +852,11 @@ def _mirror_comparison(tracker: Tracker, runs: Sequence[Run]) -> None:
 
 
 def compared(runs: Sequence[Run], looks: int = 1) -> list[Comparison]:
-    """Compares the finished runs, if there are any, as a look; if they cannot be compared, logs a warning."""
+    """Compares the finished runs, if there are any; if they cannot be compared, logs a warning.
+
+    Args:
+        looks: as `declared` of `compare_sweeps`.
+    """
     if not any(run.result.is_compared for run in runs):
         return []
     # Imported late, so that --help prints without delay.

@@ -78,6 +78,9 @@ _NAMES = {
 _NUMBERS = ("replicates", "replicates.number")
 """Settings that differ between the trainings of a row if the sweep was extended."""
 
+_NOT_PRINTED = "no command has printed this comparison; compare prints it"
+"""Why a comparison that is no look has no claims."""
+
 
 class Look(TypedDict):
     """A comparison from which claims can follow: a line of the ledger.
@@ -144,6 +147,10 @@ def _beside(other: Look, look: Look) -> OtherLook:
         ropes=sorted(ropes),
         num_left_out=len(other["left_out"]),
     )
+
+
+def _is_known(look: Look, earlier: Iterable[Look]) -> bool:
+    return _identity(look) in map(_identity, _linked(look, earlier))
 
 
 def _linked(look: Look, earlier: Iterable[Look]) -> list[Look]:
@@ -244,7 +251,8 @@ def compare_sweeps(
 
     Args:
         declared: Number of looks declared in advance. After the first look it has no effect, and a warning is
-            logged if it differs from what the first one declared.
+            logged if it differs from what the first one declared. 0: nobody sees the comparison now. It is
+            no look, and has claims only if it was a look before.
 
     Raises:
         ConfigError, ResultError: As `compare`; or a plan or a ledger is damaged.
@@ -279,13 +287,16 @@ def _as_look(
     level = LEVEL
     if any(pair.models.interval is not None for pair in item.claims):
         missing = plans.missing() if selected else []
-        look = _look(item, plans.jobs, missing, declared)
+        look = _look(item, plans.jobs, missing, max(declared, 1))
         earlier = plans.looks()
-        _warn_of_late_declaration(look, earlier)
+        if not declared and plans.sweeps and not _is_known(look, earlier):
+            return with_level(item, dict.fromkeys(look["rows"], _NOT_PRINTED), LEVEL)
         level, about = level_of(look, earlier)
         remarks.extend(about)
-        for sweep in plans.sweeps:
-            remarks.extend(_record(look, sweep))
+        if declared:
+            _warn_of_late_declaration(look, earlier)
+            for sweep in plans.sweeps:
+                remarks.extend(_record(look, sweep))
     if not remarks:
         return item
     return with_level(item, {}, level, remarks)

@@ -250,6 +250,21 @@ def test_a_row_without_some_of_its_planned_trainings_carries_no_claim(
     assert all(pair.models.interval for pair in compared(*others).pairs)
 
 
+def test_a_comparison_that_nobody_sees_is_no_look_and_repeats_the_claims_of_one(
+    tmp_path: Path,
+) -> None:
+    sweep = sweep_of(tmp_path / "s", (1, 2, 3))
+    unseen = compared(sweep, declared=0)
+    assert all(pair.models.interval is None for pair in unseen.claims)
+    assert mentions(unseen.claims[0].models.reason, "printed", "compare")
+    assert not (sweep / LEDGER_FILE).exists()
+    seen = compared(sweep)
+    assert compared(sweep, declared=0).claims == seen.claims
+    assert seen.settings.level == LEVEL
+    compared(sweep_of(sweep, (1, 2, 3, 4, 5)), declared=0)
+    assert len(read_ledger(sweep)) == 1
+
+
 def test_a_look_that_cannot_be_recorded_is_shown_with_a_note(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

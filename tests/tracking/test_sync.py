@@ -17,6 +17,7 @@ from ltrbench.cli import main
 from ltrbench.cli.session import TRACKING
 from ltrbench.runs.record import FAILED, RESULT_FILE
 from ltrbench.runs.writing import holder
+from ltrbench.sweep.plan import prepare_sweep
 
 pytestmark = [
     pytest.mark.slow,
@@ -64,6 +65,8 @@ def test_a_sweep_is_stored_once_with_its_comparison_and_its_status(
     for number, model in enumerate(("native", "lightgbm")):
         write(tmp_path / "sweep" / str(number), model)
     write(tmp_path / "sweep/2", "xgboost", status=FAILED, error="no memory")
+    # With a plan, whose ledger lists the looks at the sweep.
+    prepare_sweep(tmp_path / "sweep")
     before = sorted((tmp_path / "sweep").rglob("*"))
     for num_new in (3, 0):
         assert main(["sync", "sweep"]) == 0
