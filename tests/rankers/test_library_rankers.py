@@ -320,7 +320,9 @@ def test_catboosts_default_denominator_is_logarithmic() -> None:
     np.testing.assert_array_equal(given, scores_of(CAT, graded(), **usual))
 
 
-@pytest.mark.parametrize("boosting", ["gbdt", "dart", "rf"])
+@pytest.mark.parametrize(
+    "boosting", ["gbdt", "dart", "rf", "RF", "random_forest", "'rf' "]
+)
 def test_contributions_and_trees_add_up_to_scores_in_every_kind_of_boosting(
     boosting: str,
 ) -> None:
@@ -334,6 +336,19 @@ def test_contributions_and_trees_add_up_to_scores_in_every_kind_of_boosting(
     np.testing.assert_allclose(
         ensemble_scores(ranker.trees(), data.features), scores, atol=1e-12
     )
+
+
+@pytest.mark.parametrize("value", [False, "False", "-", True, "TRUE", "+", "true "])
+def test_a_truth_value_of_extra_is_read_as_lightgbm_reads_it(value: object) -> None:
+    data = graded()
+    for name in ("zero_as_missing", "linear_tree"):
+        ranker = fitted(LIGHT, data, extra={name: value})
+        _, model = ranker.library_model()
+        is_true = f"[{name}: 1]" in model.model_to_string()
+        if name == "linear_tree":
+            assert (ranker.contributions(data.features) is None) == is_true
+        else:
+            assert ranker.zero_is_missing == is_true
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -508,10 +523,26 @@ REFUSED: list[tuple[Kind, dict[str, Any], tuple[object, ...]]] = [
         {"extra": {"label_column": "0"}},
         ("extra.label_column", "no effect", "remove"),
     ),
-    (
-        LIGHT,
-        {"extra": {"boosting": "dart"}, "early_stopping": EarlyStopping()},
-        ("early_stopping=null",),
+    *(
+        (
+            LIGHT,
+            {"extra": {"boosting": name}, "early_stopping": EarlyStopping()},
+            ("early_stopping=null",),
+        )
+        for name in ("dart", "DART", "dart ")
+    ),
+    *(
+        (
+            LIGHT,
+            {"monotone": {"1": 1}, "extra": {name: value}},
+            (f"extra.{name}={value}", "monotone=null"),
+        )
+        for name, value in (
+            ("linear_tree", True),
+            ("linear_tree", "+"),
+            ("monotone_constraints_method", "advanced"),
+            ("monotone_constraints_method", "intermediate"),
+        )
     ),
     (
         XGB,
