@@ -97,7 +97,8 @@ def match_features(
     Args:
         data_names: (F,), names of the columns; numbers if the data are LETOR files.
         way: "names", "numbers" or "positions"; None: names if both have them, else the numbers of RankLib,
-            else positions if the number of features is the same, else numbers from 0.
+            else positions if the number of features is the same, else numbers from 0. Required if positions
+            and numbers from 0 are both possible.
 
     Raises:
         ConfigError: The way is unknown, or the model has no names.
@@ -145,9 +146,11 @@ def _way(file: ModelFile, data_names: Sequence[str], used: Sequence[int]) -> str
     """Returns how to match features if the user does not say it.
 
     Raises:
-        DataError: The numbers of features differ, and the model has neither names nor RankLib's numbers.
+        DataError: The numbers of features differ, and the model has neither names nor RankLib's numbers; or
+            positions and numbers are both possible.
     """
-    if _has_names(file):
+    has_names = _has_names(file)
+    if has_names:
         names = file.model.feature_names
         names_of_used = {names[feature] for feature in used}
         if not _are_numbers(data_names) or names_of_used <= set(data_names):
@@ -156,6 +159,8 @@ def _way(file: ModelFile, data_names: Sequence[str], used: Sequence[int]) -> str
         return BY_NUMBERS if _are_numbers(data_names) else BY_POSITIONS
     count = file.model.num_features
     if count == len(data_names):
+        if not has_names:
+            _refuse_ambiguous(file, data_names, used)
         return BY_POSITIONS
     # A LETOR file that LightGBM or XGBoost has read: indices begin at 0, and 0 is in no line.
     if _are_numbers(data_names):
@@ -167,6 +172,24 @@ def _way(file: ModelFile, data_names: Sequence[str], used: Sequence[int]) -> str
         f"features are in both ({_listed(list(data_names))}). Use data with the features of the "
         "model, or say how to match them: --features numbers or --features positions."
     )
+
+
+def _refuse_ambiguous(
+    file: ModelFile, data_names: Sequence[str], used: Sequence[int]
+) -> None:
+    """Raises DataError if the features of a model, as many as the data has, may also be their numbers."""
+    if not {str(feature) for feature in used} <= set(data_names):
+        return
+    differing = [each for each in used if data_names[each] != str(each)]
+    if differing:
+        feature = differing[0]
+        raise DataError(
+            f"{file.path} has {file.model.num_features} features without names, as many as the data, which "
+            "may be positions of columns or numbers of a LETOR file: its feature "
+            f"{feature} is the column {data_names[feature]!r} or {str(feature)!r}. Say --features positions "
+            "if it was trained on a table or an array of these columns, or --features numbers if LightGBM "
+            "or XGBoost read a LETOR file."
+        )
 
 
 def _column_of_label(way: str, data_names: Sequence[str]) -> dict[str, int]:

@@ -95,6 +95,9 @@ def test_scores_do_not_depend_on_threads_batch_or_sparsity(
         (model_file([0, 4], 5, library="RankLib"), "1,2,5", "numbers", {0: 0, 4: 2}),
         # A model of a LETOR file that was read from index 0.
         (model_file([1, 3], 4), "1,2,3", "numbers", {1: 0, 3: 2}),
+        # Without names, these could be the numbers 1 and 2 of a LETOR file.
+        (model_file([1, 2], 3, ("a", "b", "c")), "1,2,3", "positions", {1: 1, 2: 2}),
+        (model_file([1, 2], 3), "0,1,2", "positions", {1: 1, 2: 2}),
         *(
             (model_file([0, 2], 3, names), "1,2,3", "positions", {0: 0, 2: 2})
             for names in (
@@ -131,9 +134,23 @@ def test_features_are_matched_by_names_numbers_or_positions(
             "a,b,c,d",
             ("7 features", "a, b", "--features positions"),
         ),
+        # Trained on an array with these columns, or on a LETOR file with one feature less.
+        *(
+            (
+                model_file([1, 2], 3, names),
+                "1,2,3",
+                (
+                    "feature 1",
+                    "'2' or '1'",
+                    "--features positions",
+                    "--features numbers",
+                ),
+            )
+            for names in ((), ("Column_0", "Column_1", "Column_2"))
+        ),
     ],
 )
-def test_features_that_the_data_lack_are_named(
+def test_features_that_the_data_lack_or_that_are_ambiguous_are_named(
     file: ModelFile, columns_of_data: str, parts: tuple[object, ...]
 ) -> None:
     with pytest.raises(DataError, match=naming(*parts)):
