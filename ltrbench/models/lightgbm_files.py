@@ -318,7 +318,8 @@ def read_lightgbm_text(content: bytes) -> ReadModel:
     transformation of the objective.
 
     Raises:
-        ValueError: As for `parse_lightgbm_text`, its trees are linear, or it may split ordered categories.
+        ValueError: As for `parse_lightgbm_text`, its trees are linear, it may split ordered categories, or
+            the columns of its categories are not certain.
     """
     head, trees = parse_lightgbm_text(content)
     names = tuple(head["feature_names"].split(" "))
@@ -331,7 +332,9 @@ def read_lightgbm_text(content: bytes) -> ReadModel:
             "its trees have linear models in their leaves; train without linear_tree"
         )
     ensemble = ensemble_of_lightgbm(head, trees)
-    return ReadModel(ensemble, names, len(names), _categories_of_frame(content))
+    categories = _categories_of_frame(content)
+    _check_columns_of_frame(categories, head, ensemble)
+    return ReadModel(ensemble, names, len(names), categories)
 
 
 def _categories_of_frame(content: bytes) -> dict[int, list[str | None]]:
@@ -361,6 +364,85 @@ def _categories_of_frame(content: bytes) -> dict[int, list[str | None]]:
     for feature, of_feature in zip(features, texts, strict=True):
         texts_by_feature[feature] = list(map(category_text, of_feature))
     return texts_by_feature
+
+
+# The file has the categories of all columns of categories of the DataFrame, but not the names of these
+# columns. They are the categorical features, unless the user listed other features (`categorical_feature=`):
+# then LightGBM compares the codes of columns that are not listed as numbers. `feature_infos` tells more:
+#
+#     -1:2:0:1    codes of a categorical feature in training; -1: missing
+#     [0:2]       smallest and largest value of another feature
+#     none        a feature that no split can use
+
+_CODES: Final = re.compile(r"-?\d+(:-?\d+)*")
+_RANGE_OF_CODES: Final = re.compile(r"\[0:(\d+)\]")
+_NUMBER: Final = re.compile(r"-?[\d.]+")
+
+
+def _check_columns_of_frame(
+    categories: Mapping[int, Sequence[str | None]],
+    head: Mapping[str, str],
+    ensemble: Ensemble,
+) -> None:
+    """Raises ValueError if the categories may belong to another column.
+
+    The codes of a feature must fit its categories. If another feature may have the codes of as many
+    categories, the feature must have them all, and the categories must not be numbers, which could be those
+    of any column.
+
+    Args:
+        categories: categorical feature -> its categories, in the order of the features.
+    """
+    names = head["feature_names"].split(" ")
+    infos = head["feature_infos"].split(" ")
+    remedy = (
+        "The file does not name the columns of categories of its DataFrame. Train with "
+        "categorical_feature='auto', and with all categorical features as columns of categories"
+    )
+    others = {}
+    if categories:
+        others = _features_like_codes(infos, ensemble)
+    for feature, texts in categories.items():
+        name = names[feature]
+        count = len(texts)
+        codes = []
+        if _CODES.fullmatch(infos[feature]):
+            codes = infos[feature].split(":")
+        largest = max(map(int, codes), default=-1)
+        if largest >= count:
+            raise ValueError(
+                f"its categorical feature {name!r} has the code {largest}, but the categories in its place "
+                f"are {count}, so they are those of another column. {remedy}"
+            )
+        are_numbers = all(text and _NUMBER.fullmatch(text) for text in texts)
+        is_certain = largest == count - 1 and not are_numbers
+        if count in others and not is_certain:
+            raise ValueError(
+                f"the {count} categories of {name!r} may be those of {names[others[count]]!r}, which has "
+                f"the values 0 to {count - 1}. {remedy}"
+            )
+
+
+def _features_like_codes(infos: Sequence[str], ensemble: Ensemble) -> dict[int, int]:
+    """Returns number of categories -> feature compared as numbers that may have the codes of so many."""
+    features = {}
+    for feature, info in enumerate(infos):
+        is_range = _RANGE_OF_CODES.fullmatch(info)
+        if is_range:
+            features[feature] = int(is_range[1]) + 1
+    for split in splits_of(ensemble):
+        if split.categories is None and not _is_between_codes(split.threshold):
+            features.pop(split.feature, None)
+    return {count: feature for feature, count in features.items()}
+
+
+def _is_between_codes(threshold: float) -> bool:
+    """Returns whether LightGBM may have this threshold between whole numbers from 0: 0, 1.5, 2.5, ..., or
+    infinity, which divides missing values from all others."""
+    if np.isinf(threshold):
+        return True
+    rounded = round(threshold, 6)
+    return rounded == 0 or rounded % 1 == 0.5
 
 
 def ensemble_of_lightgbm(

@@ -379,6 +379,21 @@ def _bits_of_data(
     return bits_of(np.flatnonzero(is_left))
 
 
+def _check_common(
+    file: ModelFile,
+    name: str,
+    of_model: Sequence[str | None],
+    of_data: Sequence[str],
+) -> None:
+    """Raises DataError if the model knows no category of a feature of the data."""
+    if of_data and set(of_model).isdisjoint(of_data):
+        raise DataError(
+            f"{file.path} knows none of the categories of '{name}': the first one is {of_data[0]!r} in the "
+            f"data and {of_model[0]!r} in the model. Give '{name}' in the data the categories that the model "
+            "was trained on."
+        )
+
+
 @dataclass(kw_only=True)
 class ImportedRanker(Ranker):
     """Scores documents with a model file of LightGBM, XGBoost or RankLib; it cannot be trained.
@@ -412,7 +427,8 @@ class ImportedRanker(Ranker):
                 that the model does not know are missing values.
 
         Raises:
-            DataError: A feature has categories in the model, but not in the data, or the other way round.
+            DataError: A feature has categories in the model, but not in the data, or the other way round; or
+                they have none in common.
         """
         ranker = cls()
         ranker.feature_names = tuple(feature_names)
@@ -437,6 +453,7 @@ class ImportedRanker(Ranker):
                     f"feature of the data. Name a run with data.categorical=[{name}]."
                 )
             texts = file.model.categories[node.feature]
+            _check_common(file, name, texts, ranker.categories[name])
             bits = _bits_of_data(node, texts, ranker.categories[name])
             return replace(node, feature=column, categories=bits)
 

@@ -159,3 +159,47 @@ def test_a_model_that_compares_codes_of_categories_as_numbers_is_refused(
     file = model_file([0], 1, names=["size"])
     with pytest.raises(DataError, match=naming("'size'", 0.5, "data.categorical")):
         ImportedRanker.of(file, {0: 0}, 1, ["size"], {"size": ("L", "M", "S")})
+
+
+COLOURS = ["blue", "cyan", "green", "red"]
+
+
+@pytest.mark.parametrize(
+    ("shops", "texts", "listed", "parts"),
+    [
+        (5, COLOURS, "auto", None),
+        (4, COLOURS, "auto", None),
+        (4, [1, 2, 3, 5], "auto", ["4 categories", "'colour'", "'shop'", "0 to 3"]),
+        (5, [1, 2, 3, 5], "auto", None),
+        # The shops are codes, and the colours are compared as numbers.
+        (5, COLOURS, ["shop"], ["'shop'", "code 4", "categories", "'auto'"]),
+        (3, COLOURS, ["shop"], ["4 categories", "'shop'", "'colour'", "'auto'"]),
+    ],
+)
+def test_categories_are_those_of_their_column_or_refused(
+    tmp_path: Path,
+    shops: int,
+    texts: list[Any],
+    listed: Any,
+    parts: list[str] | None,
+) -> None:
+    import lightgbm as lgb
+
+    rows = np.arange(400)
+    shop = rows // 7 % shops
+    colour = pd.Categorical(np.array(texts)[rows % 4])
+    frame = pd.DataFrame({"shop": shop, "colour": colour, "price": rows % 11 / 4})
+    labels = shop % 2 + rows % 4 % 2 + rows % 11 // 6
+    parameters = {"min_data_in_leaf": 1, "min_data_per_group": 1, "verbose": -1}
+    data = lgb.Dataset(frame, labels, categorical_feature=listed)
+    lgb.train(parameters, data, 5).save_model(tmp_path / "model.txt")
+    if parts is None:
+        file = read_model_file(tmp_path / "model.txt")
+        assert file.model.categories == {1: list(map(str, texts))}
+        place = ({0: 0, 1: 1, 2: 2}, 3, ["shop", "colour", "price"])
+        ImportedRanker.of(file, *place, {"colour": ("new", str(texts[1]))})
+        with pytest.raises(DataError, match=naming("model.txt", "'colour'", "'new'")):
+            ImportedRanker.of(file, *place, {"colour": ("new", "other")})
+        return
+    with pytest.raises(ResultError, match=naming("model.txt", *parts)):
+        read_model_file(tmp_path / "model.txt")
