@@ -838,9 +838,9 @@ class RankingDataset(Judgments):
     def fingerprint(self) -> str:
         """BLAKE2b hash of everything that a backend reads: equal content, equal fingerprint.
 
-        Document ids and feature names are not part of it: no ranking depends on them. A metric depends on the
-        ids where they break ties between equal scores, as in the conventions of trec_eval. Categories and
-        kept columns are part of it if there are any.
+        Document ids and feature names are not part of it, but of `digest_of_names`: no ranking depends on
+        them. A metric depends on the ids where they break ties between equal scores, as in the conventions of
+        trec_eval. Categories and kept columns are part of it if there are any.
         """
         digest = hashlib.blake2b(digest_size=16)
         # Bits of float32, so that -0 differs from 0, and one NaN; the same for an array, a view and sparse
@@ -870,6 +870,18 @@ class RankingDataset(Judgments):
         if self.kept:
             kept = {name: as_written(values) for name, values in self.kept.items()}
             digest.update(json.dumps(kept).encode())
+        return digest.hexdigest()
+
+    @cached_property
+    def digest_of_names(self) -> str:
+        """BLAKE2b hash of the feature names and, if there are any, the document ids."""
+        digest = hashlib.blake2b(digest_size=16)
+        digest.update(json.dumps(self.feature_names).encode())
+        if self.document_ids is not None:
+            # In parts, because the width of the texts differs between an array and its copy from a store.
+            for begin in range(0, self.num_documents, _BLOCK):
+                part = self.document_ids[begin : begin + _BLOCK]
+                digest.update(json.dumps(part.tolist()).encode())
         return digest.hexdigest()
 
     @cached_property

@@ -77,6 +77,15 @@ class Splits:
         )
         object.__setattr__(self, "train", self.train.with_mean_weight_one())
 
+    @property
+    def digests(self) -> dict[str, str]:
+        """Split -> its fingerprint, and "SPLIT.names" -> digest of its feature names and document ids."""
+        digests = {}
+        for name, split in self:
+            digests[name] = split.fingerprint
+            digests[f"{name}.names"] = split.digest_of_names
+        return digests
+
     def whole(self) -> Splits:
         """Returns all labelled queries as the training set, for a final model; without a validation set.
 

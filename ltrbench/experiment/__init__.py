@@ -705,11 +705,11 @@ def _refuse_changed(experiment: Experiment, splits: Splits) -> None:
     if experiment.key is None:
         return
     planned = experiment.key.data
-    for name, split in splits:
-        if split.fingerprint != planned.get(name):
+    for name, digest in splits.digests.items():
+        if digest != planned.get(name):
             raise DataError(
-                f"the {name} set of {experiment.source.name} has changed since this job was planned: its "
-                f"fingerprint was {planned.get(name)}, and is {split.fingerprint} now. Restore the files and "
+                f"the data {experiment.source.name} have changed since this job was planned: the digest of "
+                f"{name} was {planned.get(name)}, and is {digest} now. Restore the files and "
                 "resume the sweep, or start a sweep on the new data in another folder (hydra.sweep.dir=...)."
             )
 

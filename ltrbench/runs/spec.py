@@ -43,7 +43,7 @@ _OF_FILES = (
     "fetch",
     "cache",
 )
-"""Settings of a data set that name its files, describe or cache it; the fingerprints cover their content."""
+"""Settings of a data set that name its files, describe or cache it; `Splits.digests` cover their content."""
 
 Values = Mapping[str, Any]
 """Name -> JSON value."""
@@ -170,7 +170,7 @@ class JobKey:
 
     Attributes:
         settings: the resolved configuration, without settings that cannot change a result.
-        data: fingerprint of each split.
+        data: `Splits.digests`.
         code: digests of the code that computes: of ltrbench, and of a user's modules with backends or data
             sources; plug-ins with metrics are among the versions.
         versions: library -> version.

@@ -242,10 +242,9 @@ def key_of(experiment: Experiment, splits: Splits | str) -> JobKey:
         search = find_class(target, Search, "search")
         code = {**code, _CODE_OF_SEARCH: _code_of_search(search)}
         packages.append(_PACKAGE_OF_SEARCH)
-    if isinstance(splits, str):
-        data = {_DATA_ERROR: splits}
-    else:
-        data = {name: each.fingerprint for name, each in splits}
+    data = {_DATA_ERROR: str(splits)}
+    if not isinstance(splits, str):
+        data = splits.digests
     is_trial = isinstance(experiment.origin, Trial)
     all_versions = versions(packages) | plugin_versions()
     return spec.key(data, code, all_versions, is_trial=is_trial)

@@ -18,6 +18,7 @@ from plan_cases import fail, finish, job, jobs, numbered, numbers_on_disk
 
 from ltrbench.cli.verbs.sweeps import redrafted
 from ltrbench.errors import ConfigError, ResultError
+from ltrbench.experiment.loading import forget
 from ltrbench.runs.origin import Origin, Trained, Trial
 from ltrbench.runs.record import INTERRUPTED
 from ltrbench.runs.writing import hold
@@ -218,6 +219,35 @@ def test_a_job_whose_data_were_replaced_after_the_plan_does_not_train(
     planned_as = second.key.data["train"]
     assert re.search(naming("train", planned_as, "hydra.sweep.dir="), outcome.error)
     assert not (tasks[1].folder / "model").exists()
+
+
+@pytest.mark.parametrize(
+    ("header", "changed", "prefix"),
+    [
+        ("query_id,document_id,label,b,a", "train.names", "d"),
+        ("query_id,document_id,label,a,price", "test.names", "d"),
+        ("query_id,document_id,label,a,b", "valid.names", "e"),
+    ],
+)
+def test_the_names_of_columns_and_the_ids_of_documents_belong_to_the_key(
+    tmp_path: Path, header: str, changed: str, prefix: str
+) -> None:
+    file = tmp_path / "shop.csv"
+    words = ["data=table", f"data.train={file}", "importance=none", "tracking=none"]
+
+    def draft_of(header: str, prefix: str) -> Job:
+        rows = [
+            f"q{row // 4},{prefix}{row},{row % 3},{row},{row % 5}" for row in range(80)
+        ]
+        file.write_text("\n".join([header, *rows]) + "\n")
+        forget()
+        return drafted("model=random", *words)
+
+    first = draft_of("query_id,document_id,label,a,b", "d")
+    later = draft_of(header, prefix)
+    differences = later.key.differences(first.key)
+    assert len(differences) == 3
+    assert f"data.{changed}: " in " ".join(differences)
 
 
 @pytest.mark.parametrize("state", ["waiting", "failed"])
