@@ -597,30 +597,18 @@ def _decision_record(comparison: Comparison) -> dict[str, Any] | None:
 def values_by_name(comparisons: Sequence[Comparison]) -> dict[str, float]:
     """Returns flat name -> value, such as "native/ndcg@10" -> its mean over folds and seeds.
 
-    Includes the difference to the baseline, its interval and its Holm-adjusted p-value.
+    Without differences and intervals, which other rows change: the files of the comparison have them.
     """
-    by_name: dict[str, CellValue] = {}
+    by_name: dict[str, float] = {}
     for comparison in comparisons:
         prefix = ""
         if len(comparisons) > 1:
             prefix = f"{comparison.data}/"
         for row in comparison.rows:
             for name, mean in row.metrics.items():
-                by_name[f"{prefix}{row.label}/{name}"] = mean
-            values = values_of(comparison, row)
-            against = (
-                f"{prefix}{row.label}/{comparison.metric} minus {comparison.baseline}"
-            )
-            by_name[against] = values["difference"]
-            for kind in KINDS:
-                by_name[f"{against} {kind} low"] = values[f"{kind}_low"]
-                by_name[f"{against} {kind} high"] = values[f"{kind}_high"]
-            by_name[f"{against} p Holm"] = values["p_holm"]
-    known = {}
-    for name, value in by_name.items():
-        if value is not None:
-            known[name] = float(value)
-    return known
+                if mean is not None:
+                    by_name[f"{prefix}{row.label}/{name}"] = float(mean)
+    return by_name
 
 
 def _run_record(

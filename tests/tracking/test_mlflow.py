@@ -161,7 +161,7 @@ def make_job(folder: Path, model: str, num_leaves: int, seed: int) -> Run:
     )
 
 
-def test_the_parent_has_a_title_and_the_parameters_of_the_sweep_from_its_first_job_on(
+def test_the_parent_has_a_title_and_the_settings_of_the_sweep_from_its_first_job_on(
     tracker: MLflowTracker, tmp_path: Path
 ) -> None:
     tracker.open("multirun/today")
@@ -172,7 +172,7 @@ def test_the_parent_has_a_title_and_the_parameters_of_the_sweep_from_its_first_j
         assert f"native num_leaves=15 seed={seed}" in {
             run.info.run_name for run in stored(tracker, "run")
         }
-        assert parent.data.params == {
+        expected = {
             "model": "native, lightgbm",
             "params": "matched",
             "data": "mq2008",
@@ -180,6 +180,18 @@ def test_the_parent_has_a_title_and_the_parameters_of_the_sweep_from_its_first_j
             "params.num_trees": "50",
             "seed": "1, 2",
         }
+        assert expected.items() <= parent.data.tags.items()
+    # A later command sweeps over more seeds, and its jobs need not be logged first.
+    wider = make_run(
+        tmp_path / "more",
+        sweep="multirun/today",
+        swept={**SWEPT, "seed": ("1", "2", "3")},
+        started="2026-01-03T00:00:00+00:00",
+    )
+    for run in (wider, make_job(tmp_path, "native", 31, 1)):
+        tracker.log(run)
+        (parent,) = stored(tracker, "sweep")
+        assert parent.data.tags["seed"] == "1, 2, 3"
 
 
 def columns_of_view(tracker: MLflowTracker) -> list[str]:
@@ -717,6 +729,21 @@ def test_the_parent_carries_the_comparison_and_the_best_run(
         parent.data.metrics["test/ndcg_at_10"]
         == runs["xgboost"].result.metrics["test/ndcg@10"]
     )
+    # Another model is the best, which has no trees, and a row is left out.
+    best = runs["single_feature"]
+    values = {"best/ndcg@10": 0.75}
+    for _ in range(2):
+        logged_to.summarize(tmp_path / "comparison", "| model |", best, values)
+    (parent,) = stored(logged_to, "sweep")
+    metrics = parent.data.metrics
+    assert metrics["best/ndcg_at_10"] == 0.75
+    assert metrics["test/ndcg_at_10"] == best.result.metrics["test/ndcg@10"]
+    assert np.isnan([metrics["native/ndcg_at_10"], metrics["best_iteration"]]).all()
+    history = client.get_metric_history(parent.info.run_id, "best_iteration")
+    assert len(history) == 2
+    logged_to.summarize(tmp_path / "comparison", "| model |", None, values)
+    (parent,) = stored(logged_to, "sweep")
+    assert "best_run" not in parent.data.tags
 
 
 @pytest.mark.usefixtures("store")

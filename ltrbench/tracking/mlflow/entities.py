@@ -188,17 +188,20 @@ def sweep_title(result: RunResult) -> str:
     return _name(f"{title}: {settings}" if settings else title)
 
 
-def sweep_params(result: RunResult) -> list[Param]:
-    """Returns the parameters of the sweep that a run belongs to: its models and data sets, each swept setting
+def sweep_tags(result: RunResult) -> dict[str, str]:
+    """Returns the settings of the sweep that a run belongs to: its models and data sets, each swept setting
     with all of its values, and the other settings of the command."""
-    params = _names(result)
+    settings = _names(result)
     for key, values in result.swept.items():
-        params[key] = ", ".join(values)
+        settings[key] = ", ".join(values)
     given = settings_of_overrides(result.overrides or ())
     for key, value in given.items():
         if value and key not in result.swept:
-            params[key] = value
-    return _params(params)
+            settings[key] = value
+    tags = {}
+    for key, value in settings.items():
+        tags[metric_key(key)] = shortened(value, MAX_TAG_LENGTH)
+    return tags
 
 
 def settings_of_overrides(overrides: Sequence[str]) -> dict[str, str]:

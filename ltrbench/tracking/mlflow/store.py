@@ -2,8 +2,8 @@
 
 A child run has the parameters, tags, data sets, learning curve and metrics of the run, its per-query values
 and importances as tables and pictures, and its model. A trial of a search is a child with the tag `trial`,
-and without tables, pictures and model. The parent has the title and parameters of the sweep, and the
-comparison.
+and without tables, pictures and model. The parent has the title and the settings of the sweep, as tags, and
+the comparison.
 
 Each content is stored once as long as one process at a time logs the folders of a sweep. A copy carries the
 digest of the folder's result.json, which has the times, metrics and settings of the run, and in a sweep the
@@ -18,6 +18,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import logging
+import math
 import os
 import re
 import tempfile
@@ -28,12 +29,16 @@ from typing import Any
 
 import pandas as pd
 from mlflow import MlflowClient
-from mlflow.entities import LoggedModelOutput
+from mlflow.entities import LoggedModelOutput, RunTag
 from mlflow.entities import Run as MlflowRun
 from mlflow.entities.model_registry import ModelVersion
 from mlflow.exceptions import MlflowException
 from mlflow.models import Model
-from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NOTE
+from mlflow.utils.mlflow_tags import (
+    MLFLOW_PARENT_RUN_ID,
+    MLFLOW_RUN_NAME,
+    MLFLOW_RUN_NOTE,
+)
 
 from ltrbench.errors import LtrbenchError, TrackingError
 from ltrbench.measure import versions, without_password
@@ -54,6 +59,7 @@ from ltrbench.tracking.mlflow.entities import (
     command,
     end_metrics,
     experiment_tags,
+    metric_key,
     milliseconds,
     model_name,
     origin_tags,
@@ -65,7 +71,7 @@ from ltrbench.tracking.mlflow.entities import (
     run_params,
     run_tags,
     shortened,
-    sweep_params,
+    sweep_tags,
     sweep_title,
 )
 from ltrbench.tracking.mlflow.models import class_of_model, save_model
@@ -97,6 +103,8 @@ _COMPLETE = "complete"
 _FOLDER = "folder"
 _JOB = "job"
 _SUPERSEDED = "superseded"
+# Tags of a parent.
+_OF_BEST = ("best_run", "best_run_name")
 _MLFLOW_STATUS = {"finished": "FINISHED", "failed": "FAILED", "interrupted": "KILLED"}
 
 
@@ -154,7 +162,8 @@ class MLflowStore:
         self._experiment_tags: dict[str, str] = {}
         self._sweep: Path | None = None
         self._parent = ""
-        self._is_described = True
+        self._described = ""  # when the run began that describes the parent
+        self._description: dict[str, str] = {}
 
     def open(
         self,
@@ -183,7 +192,8 @@ class MLflowStore:
             self._experiment_id = self._find_or_create_experiment(client, artifacts)
             if sweep is not None:
                 self._sweep = Path(sweep).resolve()
-                self._is_described = False
+                self._described = ""
+                self._description = {}
                 known_as = re.sub(r"[^\w.-]", "_", identity)
                 self._parent = self._open_parent(client, sweep, known_as, started)
         self._client = client
@@ -428,15 +438,20 @@ class MLflowStore:
         return model_id
 
     def _describe_parent(self, client: MlflowClient, run: Run) -> None:
-        """Sets the title and the parameters of the sweep, from the first logged job that is not a trial."""
-        if self._is_described or isinstance(run.result.origin, Trial):
+        """Sets the title and the settings of the sweep, from the newest job that is not a trial.
+
+        The settings are tags: MLflow refuses to change a parameter, and a later command may sweep over more
+        values.
+        """
+        result = run.result
+        is_older = result.started <= self._described
+        if not self._parent or is_older or isinstance(result.origin, Trial):
             return
-        client.update_run(self._parent, name=sweep_title(run.result))
-        # MLflow refuses to change a parameter.
-        known = client.get_run(self._parent).data.params
-        added = [param for param in sweep_params(run.result) if param.key not in known]
-        client.log_batch(self._parent, params=added)
-        self._is_described = True
+        self._described = result.started
+        tags = {**sweep_tags(result), MLFLOW_RUN_NAME: sweep_title(result)}
+        if tags != self._description:
+            _log_tags(client, self._parent, tags)
+        self._description = tags
 
     def summarize(
         self,
@@ -449,26 +464,30 @@ class MLflowStore:
             return
         with self._reaching() as client:
             client.log_artifacts(self._parent, str(folder), artifact_path=folder.name)
-            before = client.get_run(self._parent).data.metrics
+            before = client.get_run(self._parent).data
             tags = {MLFLOW_RUN_NOTE: shortened(text, _MAX_NOTE_LENGTH)}
-            metrics = plain_metrics(values)
+            # A metric cannot be deleted, and that of an earlier best run must not stay.
+            shown = dict.fromkeys(before.metrics, math.nan)
             logged = None
             if best is not None:
                 logged = self._find_logged(best)
             if best is not None and logged is not None:
-                tags |= {
-                    "best_run": logged.info.run_id,
-                    "best_run_name": run_name(best.result),
-                }
-                # The mean over folds and seeds if `values` has it, else the value of the best run.
+                of_run = (logged.info.run_id, run_name(best.result))
+                tags |= dict(zip(_OF_BEST, of_run, strict=True))
                 of_best = end_metrics(best, best.learning_curve())
-                metrics = plain_metrics(
-                    {item.key: item.value for item in (*of_best, *metrics)}
-                )
-            changed = [item for item in metrics if before.get(item.key) != item.value]
-            client.log_batch(self._parent, metrics=changed)
-            for key, value in tags.items():
-                client.set_tag(self._parent, key, value)
+                shown |= {item.key: item.value for item in of_best}
+            for key in _OF_BEST:
+                if key in before.tags and key not in tags:
+                    client.delete_tag(self._parent, key)
+            # The mean over folds and seeds if `values` has it, else the value of the best run.
+            shown |= {metric_key(name): value for name, value in values.items()}
+            changed = {
+                key: value
+                for key, value in shown.items()
+                if not _is_equal(before.metrics.get(key), value)
+            }
+            client.log_batch(self._parent, metrics=plain_metrics(changed))
+            _log_tags(client, self._parent, tags)
 
     def register(self, name: str, run: Run, reason: str, again: bool) -> str:
         """Registers the model of a run, as `Tracker.register`."""
@@ -529,6 +548,19 @@ class MLflowStore:
     def _reaching(self) -> Iterator[MlflowClient]:
         with reaching(self._uri, SYNC):
             yield self._client
+
+
+def _log_tags(client: MlflowClient, run_id: str, tags: Mapping[str, str]) -> None:
+    """Sets tags of an MLflow run in one call."""
+    items = [RunTag(key, value) for key, value in tags.items()]
+    client.log_batch(run_id, tags=items)
+
+
+def _is_equal(before: float | None, value: float) -> bool:
+    """Returns whether a metric has a value already; NaN is equal to NaN."""
+    if before is None:
+        return False
+    return before == value or (math.isnan(before) and math.isnan(value))
 
 
 def _version_of(client: MlflowClient, name: str, run_id: str) -> ModelVersion | None:
