@@ -176,6 +176,7 @@ def test_a_table_gives_the_bits_of_its_data_set_and_its_columns_are_found_by_nam
     model: str, fitted: dict[str, Ranker], tmp_path: Path
 ) -> None:
     expected = fitted[model].predict(TEST.features)
+    assert_same_bits(fitted[model].predict(pd.DataFrame(TEST.features)), expected)
     # Every query is scattered; its documents stay in order.
     frame, labels, qid = _table(
         TRAIN, np.lexsort((TRAIN.query_of_document, TRAIN.ranks_of_rows))
@@ -338,7 +339,7 @@ NO_FEATURES: list[tuple[Any, tuple[str, ...]]] = [
         TEST.features[:2].tolist(),
         ("list", "(documents, 8)", "np.asarray(features, dtype=np.float32)"),
     ),
-    (pd.DataFrame(TEST.features[:2]), ("DataFrame", "'8'")),
+    (pd.DataFrame(np.c_[TEST.features[:2], [0, 1]]), ("9 columns", "8 features")),
     (TEST, ("RankingDataset", "dataset.features")),
     (TEST.features[0], ("(8,)", "8 features", "features.reshape(1, 8)")),
     (TEST.features[:2].astype(object), ("object", "astype(np.float32)")),
