@@ -42,6 +42,7 @@ from ltrbench.shipping.target import (
     INFINITE_VALUES,
     LARGEST_VALUES,
     MISSING_VALUES,
+    NEGATIVE_SCORES,
     ZERO_VALUES,
     Engine,
     Export,
@@ -796,17 +797,22 @@ NOT_VERIFIED = "not verified"
 
 @dataclass(frozen=True)
 class Limit:
-    """A kind of values that the engine cannot treat as the model does.
+    """A kind of values, or of scores, that the engine cannot treat as the model does.
 
     Attributes:
         sentence: of the target.
-        documents: documents of the data with such values.
-        differing: probe rows with such values and another score.
+        documents: documents of the data with such values or scores.
+        differing: probe rows with such values and another score, or with such scores.
     """
 
     sentence: str
     documents: int
     differing: int
+
+    def __str__(self) -> str:
+        if not self.documents:
+            return self.sentence
+        return f"{self.sentence} Documents of the data: {self.documents}."
 
 
 @dataclass(frozen=True)
@@ -826,7 +832,8 @@ class Certificate:
         offset: constant that the engine adds to all scores, as the target declares it.
         unexplained: rows of the documents whose scores differ by more than rounding, without those that a
             limit explains.
-        tolerance: largest number of queries whose ranking may change.
+        negative_queries: number of queries with a negative score, if the engine does not allow any.
+        tolerance: largest number of queries whose ranking may change, or that may have a negative score.
         rounded: number of documents whose original scores differ between float64 and the engine's float32
             features; None: the model or the engine does not compare so.
     """
@@ -845,6 +852,7 @@ class Certificate:
     unexplained: NDArray[np.int64] = field(
         default_factory=lambda: np.empty(0, dtype=np.int64)
     )
+    negative_queries: int = 0
     tolerance: int = 0
     rounded: int | None = None
 
@@ -890,6 +898,7 @@ def certificate_record(certificate: Certificate) -> dict[str, Any]:
             **comparison.record(),
             "rounded_features": certificate.rounded,
             "unexplained": len(certificate.unexplained),
+            "negative_queries": certificate.negative_queries,
             "rounding": rounding,
         }
         kinds = {kind: asdict(rows) for kind, rows in certificate.probes.items()}
@@ -927,7 +936,8 @@ def judged(
     Refused is a model that changes the rankings of more queries than the tolerance. With a tolerance of 0 it
     is also refused if scores of documents or probe rows differ by more than rounding, unless a limit of
     the target explains them. The same rankings are required where features that are 0 have no value in the
-    engine, if that is possible.
+    engine, if that is possible. An engine that allows no negative scores must have none in all but
+    `tolerance` queries.
 
     Args:
         original: (D,) scores of the original model.
@@ -936,6 +946,9 @@ def judged(
     failed = [check for check in checks_of(certificate) if check.state == FAILS]
     if not failed:
         return certificate
+    if failed[0].name == _NEGATIVE:
+        reason = _negative_in_words(certificate, data, converted)
+        return replace(certificate, status=REFUSED, reason=reason)
     what = _difference_in_words(failed[0], certificate, data, original, converted)
     reason = " ".join([what, *_causes(certificate), _remedy(certificate)])
     return replace(certificate, status=REFUSED, reason=reason)
@@ -943,6 +956,7 @@ def judged(
 
 _ON_DATA = "queries in another order"
 _WITHOUT_ZEROS = "queries in another order without values for zeros"
+_NEGATIVE = "queries with a negative score"
 _BEYOND_ROUNDING = "documents beyond rounding"
 _PROBES = "kinds of probe rows beyond rounding"
 
@@ -964,6 +978,9 @@ def checks_of(certificate: Certificate) -> list[Check]:
         checks.append(Check(_BEYOND_ROUNDING, wrong, limit=0, sense=AT_MOST))
         kinds = len(_causes(certificate))
         checks.append(Check(_PROBES, kinds, limit=0, sense=AT_MOST))
+    if NEGATIVE_SCORES in certificate.limits:
+        number = certificate.negative_queries
+        checks.append(Check(_NEGATIVE, number, limit=limit, sense=AT_MOST))
     return checks
 
 
@@ -1037,9 +1054,28 @@ def _wrong_in_words(
     )
 
 
+def _negative_in_words(
+    certificate: Certificate, data: RankingDataset, converted: Scores
+) -> str:
+    limit = certificate.limits[NEGATIVE_SCORES]
+    row = int(np.argmin(converted))
+    query = data.query_of_document[row]
+    query_id = data.query_ids[query]
+    score = float(converted[row])
+    number = certificate.negative_queries
+    documents = limit.documents
+    document = describe_document(data, row)
+    return (
+        f"{documents} documents in {number} of {data.num_queries} queries have a negative score "
+        f"(tolerance {certificate.tolerance}), such as {score!r} of query {query_id}, "
+        f"{document}. {limit.sentence} To accept negative scores, set --tolerance "
+        f"{number}."
+    )
+
+
 def _remedy(certificate: Certificate) -> str:
-    for limit in certificate.limits.values():
-        if limit.documents:
+    for kind, limit in certificate.limits.items():
+        if limit.documents and kind != NEGATIVE_SCORES:
             return (
                 f"{limit.sentence} {limit.documents} documents of the data have such values: replace them "
                 "before training, use the verb serve, or name a target without this limit, if there is one, "
@@ -1266,7 +1302,33 @@ def certify(
         tolerance=tolerance,
         rounded=_num_rounded(engine, data, on_data),
     )
+    if export.negative_scores:
+        certificate = _with_negative_scores(
+            certificate, export, data, on_data, on_probes
+        )
     return judged(certificate, data, on_data.original, on_data.converted)
+
+
+def _with_negative_scores(
+    certificate: Certificate,
+    export: Export,
+    data: RankingDataset,
+    on_data: Comparable,
+    on_probes: Comparable,
+) -> Certificate:
+    """Returns the certificate with the limit of an engine that allows no negative scores."""
+    is_negative = on_data.converted + export.offset < 0
+    of_queries = np.logical_or.reduceat(is_negative, data.query_start[:-1])
+    limit = Limit(
+        export.negative_scores,
+        documents=_number(is_negative),
+        differing=_number(on_probes.converted + export.offset < 0),
+    )
+    return replace(
+        certificate,
+        limits={**certificate.limits, NEGATIVE_SCORES: limit},
+        negative_queries=_number(of_queries),
+    )
 
 
 def _compare_absent_zeros(

@@ -1,8 +1,8 @@
 """The target that models are trained for: before a fit, it refuses what cannot be shipped to it.
 
 The rules are those of the target itself: it exports a small model of the same kind, with the names of the
-features, the missing values and the options. Whether the trained model ranks the same is only known when it
-is shipped.
+features, the missing values and the options. Whether the trained model ranks the same, and whether it has
+negative scores where the engine allows none, is only known when it is shipped.
 """
 
 from __future__ import annotations

@@ -236,7 +236,7 @@ def readme(
     if certificate.limits:
         yield "Values that the engine cannot treat as the model does:"
         yield "\n".join(
-            f"- {kind}: {limit.sentence}" for kind, limit in certificate.limits.items()
+            f"- {kind}: {limit}" for kind, limit in certificate.limits.items()
         )
     if certificate.engine is not None:
         yield f"Verified against: {target.verified_against}."

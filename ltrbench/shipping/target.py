@@ -146,6 +146,9 @@ _HUGE = 1e30
 ABSENT_ZEROS = "absent zero"
 """Kind of rows in which the engine has no value for the features that are 0."""
 
+NEGATIVE_SCORES = "negative score"
+"""Kind of documents with a negative score, see `Export.negative_scores`."""
+
 _IS_OF_KIND: Final[Mapping[str, Callable[[Features], NDArray[np.bool_]]]] = {
     MISSING_VALUES: np.isnan,
     TINY_VALUES: lambda values: (np.abs(values) <= LARGEST_ZERO) & (values != 0),
@@ -226,6 +229,8 @@ class Export:
             model whose data has such values is refused for them.
         zeros_may_be_absent: whether the engine may have no value for a feature that is 0 in the training
             data. The certificate then also scores the data with missing values in place of zeros.
+        negative_scores: what the user can do if the model has negative scores, which the engine does not
+            allow; empty if it allows them, or the model has none.
     """
 
     files: Mapping[str, bytes]
@@ -234,6 +239,7 @@ class Export:
     notes: tuple[str, ...] = ()
     limits: Mapping[str, str] = field(default_factory=dict)
     zeros_may_be_absent: bool = False
+    negative_scores: str = ""
 
 
 @dataclass(frozen=True)

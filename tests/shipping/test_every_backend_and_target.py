@@ -23,10 +23,12 @@ from ltrbench.rankers.linear import LinearRanker
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.rankers.single_feature import SingleFeatureRanker
 from ltrbench.rankers.xgboost import XGBoostRanker
+from ltrbench.shapes import Features, Scores
 from ltrbench.shipping.certificate import CERTIFIED, REFUSED, Certificate, certify
 from ltrbench.shipping.target import (
     ABSENT_ZEROS,
     MISSING_VALUES,
+    NEGATIVE_SCORES,
     Linear,
     ShippedModel,
 )
@@ -130,8 +132,18 @@ def test_a_model_is_certified_or_refused_for_a_stated_limit(
         return
     export = target.export(model)
     certificate = certify(
-        model, ranker.predict, data_of(kind), export, target.engine(model, export)
+        model,
+        ranker.predict,
+        data_of(kind),
+        export,
+        target.engine(model, export),
     )
+    if certificate.negative_queries and kind not in ("missing", "presence"):
+        assert certificate.status == REFUSED
+        assert export.negative_scores in certificate.reason
+        certificate = certificate_of(
+            name, options, backend, kind, certificate.negative_queries
+        )
     refused = is_refused(name, options, backend, kind)
     assert certificate.status == (REFUSED if refused else CERTIFIED), certificate.reason
     if refused:
@@ -145,6 +157,41 @@ def test_a_model_is_certified_or_refused_for_a_stated_limit(
     assert {
         limit for limit, rows in certificate.probes.items() if rows.differing
     } <= set(export.limits)
+
+
+@pytest.mark.parametrize("name", sorted(ABSENT_IS_MISSING))
+def test_negative_scores_of_a_linear_model_are_counted_and_refused(name: str) -> None:
+    data = data_of("dense")
+    first = np.asarray(data.features)[:, 0]
+    smallest = np.minimum.reduceat(first, data.query_start[:-1])
+    # Half of the queries have a score below this value of a feature.
+    middle = np.float32(np.median(smallest))
+    shifted = replace(data, features=(np.asarray(data.features) - middle))
+    weights = np.zeros(data.num_features)
+    weights[0] = 1.0
+    model = ShippedModel("m", tuple(data.feature_names), Linear(weights), False)
+    target = target_of(name, {})
+    export = target.export(model)
+
+    def certificate_on(of: RankingDataset, tolerance: int = 0) -> Certificate:
+        engine = target.engine(model, export)
+
+        def predict(features: Features) -> Scores:
+            return np.asarray(features @ weights, dtype=np.float64)
+
+        return certify(model, predict, of, export, engine, tolerance=tolerance)
+
+    negative = int((smallest < middle).sum())
+    refused = certificate_on(shifted)
+    assert (refused.status, refused.negative_queries) == (REFUSED, negative)
+    documents = int((first < middle).sum())
+    assert refused.limits[NEGATIVE_SCORES].documents == documents
+    parts = (documents, f"{negative} of {data.num_queries} queries", "--to solr")
+    assert re.search(naming(*parts, f"--tolerance {negative}"), refused.reason)
+    assert certificate_on(shifted, negative).status == CERTIFIED
+    assert certificate_on(shifted, negative - 1).status == REFUSED
+    positive = replace(data, features=np.abs(np.asarray(data.features)))
+    assert certificate_on(positive).status == CERTIFIED
 
 
 def certificate_of(

@@ -351,8 +351,8 @@ _OF_CONVERSION = (
     default=0,
     show_default=True,
     metavar="N",
-    help="Number of queries whose ranking may change. From 1 on, other differences of scores are listed, not "
-    "refused.",
+    help="Number of queries whose ranking may change, or that may have a negative score where the engine "
+    "allows none. From 1 on, other differences of scores are listed, not refused.",
 )
 @SET_OPTION
 @click.option(
@@ -507,7 +507,7 @@ def _summary(certificate: Certificate, output: Path) -> list[str]:
     if certificate.rounded:
         lines.append(certificate.rounding_of_features())
     for kind, limit in certificate.limits.items():
-        lines.append(f"Limit ({kind}): {limit.sentence}")
+        lines.append(f"Limit ({kind}): {limit}")
     for kind, rows in certificate.probes.items():
         if rows.differing:
             lines.append(f"Difference: {rows.sentence(kind, engine.name)}.")

@@ -347,7 +347,7 @@ class ElasticsearchTarget(Target):
         ]
 
     def _linear(self, model: ShippedModel) -> tuple[str, Export]:
-        """Returns the definition of a linear model, and the notes and limits of the export."""
+        """Returns the definition of a linear model, and the limits of the export."""
         weights = np.zeros(0)
         if isinstance(model.scorer, Linear):
             weights = model.scorer.weights
@@ -355,13 +355,13 @@ class ElasticsearchTarget(Target):
         named = zip(model.feature_names, float32_texts(rounded), strict=True)
         lines = [f"{json.dumps(name)}:{weight}" for name, weight in named]
         definition = "{" + ",\n".join(lines) + "}"
-        notes: tuple[str, ...] = ()
-        if (rounded < 0).any():
-            notes = (
-                f"Weights are negative, so scores may be, which {self.engine_name} does not allow, and the "
-                "format has no constant. Add a feature with a constant_score query and a large weight.",
-            )
-        return definition, Export({}, "", 0.0, notes, limits_of_weights(weights))
+        negative = (
+            f"{self.engine_name} allows no negative scores, and its linear models have no constant. Train "
+            "trees, to which a constant is added, or choose --to solr or vespa, or the verb serve."
+        )
+        return definition, Export(
+            {}, "", limits=limits_of_weights(weights), negative_scores=negative
+        )
 
     def _limits(self, original: Ensemble) -> dict[str, str]:
         limits = limits_of_infinity(original)
