@@ -138,6 +138,30 @@ def test_the_store_of_the_runs_is_the_default(
     assert mentions(capsys.readouterr().err, "sqlite:///mlflow.db", "'third'")
 
 
+def test_each_sweep_is_stored_in_the_experiment_that_it_recorded(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number, name in enumerate(("search", "ads", "ads")):
+        recorded = {"uri": "sqlite:///mlflow.db", "experiment": name}
+        write(
+            tmp_path / f"all/{number}",
+            f"model{number}",
+            sweep=None,
+            config={"tracking": recorded},
+            started_in=str(tmp_path),
+        )
+    assert main(["sync", "all"]) == 0
+    printed = capsys.readouterr().err
+    assert mentions(printed, "1 run of all", "'search'", "2 runs of all", "'ads'")
+    client = MlflowClient("sqlite:///mlflow.db")
+    names = {item.experiment_id: item.name for item in client.search_experiments()}
+    stored_in = {
+        run.data.tags["backend"]: names[run.info.experiment_id]
+        for run in stored()["run"]
+    }
+    assert stored_in == {"model0": "search", "model1": "ads", "model2": "ads"}
+
+
 def test_a_damaged_run_is_named_and_the_others_are_stored(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -365,36 +365,66 @@ def sync_verb(
         refuse_part(chosen, "registered", anyway)
         class_and_folder_of_model(chosen)  # refuses a run without a model
     runs = find_runs_and_trials([folder])
-    store = store_of(runs, uri)
-    tracker = MLflowTracker(uri=store.uri, experiment=experiment or store.experiment)
-    tracker.remedy = _OTHER_URI
-    groups: dict[Path | None, list[Run]] = {}
-    for run in runs:
-        groups.setdefault(_sweep_of(run, folder), []).append(run)
-    for sweep, members in groups.items():
-        mirror(tracker, sweep, members)
-    count = "1 run" if len(runs) == 1 else f"{len(runs)} runs"
-    click.echo(
-        f"{count} of {folder} in {tracker.where}, {tracker.num_stored} of them new",
-        err=True,
-    )
+    trackers: dict[Store, MLflowTracker] = {}
+    for store, groups in _by_store(runs, folder, uri).items():
+        tracker = MLflowTracker(
+            uri=store.uri, experiment=experiment or store.experiment
+        )
+        tracker.remedy = _OTHER_URI
+        trackers[store] = tracker
+        for sweep, members in groups.items():
+            mirror(tracker, sweep, members)
+        num_runs = sum(map(len, groups.values()))
+        count = "1 run" if num_runs == 1 else f"{num_runs} runs"
+        click.echo(
+            f"{count} of {folder} in {tracker.where}, {tracker.num_stored} of them new",
+            err=True,
+        )
     if register is not None:
+        # DIR is a run.
+        (tracker,) = trackers.values()
         origin = chosen.result.origin
         reason = origin.reason if isinstance(origin, Final) else "named in the command"
         echo(f"{tracker.register(register, chosen, reason)} ({tracker.where})")
 
 
-def store_of(runs: Sequence[Run], uri: str | None) -> Store:
-    """Returns the store to use: `uri`, or else the recorded store if its folder exists, or else the default.
+_BySweep = dict[Path | None, list[Run]]
+"""Folder of a sweep, or None -> its runs."""
+
+
+def _by_store(
+    runs: Sequence[Run], folder: Path, uri: str | None
+) -> dict[Store, _BySweep]:
+    """Returns the runs of DIR by the store to use: `uri`, or else the one that a run recorded, of a sweep the
+    one that its newest run recorded, or else the newest one of all runs, or the default.
 
     Raises:
-        TrackingError: The recorded store needs a password.
+        TrackingError: A recorded store needs a password.
     """
-    store = recorded_store(runs)
-    if uri is not None:
-        return Store(uri, _DEFAULT.experiment if store is None else store.experiment)
-    if store is None:
-        return _DEFAULT
+    sweeps: dict[object, list[Run]] = {}
+    for run in runs:
+        # Runs of no sweep have nothing in common.
+        together = _sweep_of(run, folder) or run.path
+        sweeps.setdefault(together, []).append(run)
+    otherwise = recorded_store(runs) or _DEFAULT
+    usable = functools.cache(_usable)
+    by_store: dict[Store, _BySweep] = {}
+    for members in sweeps.values():
+        recorded = recorded_store(members) or otherwise
+        store = Store(uri or "", recorded.experiment)
+        if uri is None:
+            store = usable(recorded)
+        of_store = by_store.setdefault(store, {})
+        of_store.setdefault(_sweep_of(members[0], folder), []).extend(members)
+    return by_store
+
+
+def _usable(store: Store) -> Store:
+    """Returns a recorded store if its folder exists, or else the default.
+
+    Raises:
+        TrackingError: The store needs a password.
+    """
     store.check_password()
     if store.database is None or store.database.parent.is_dir():
         return store
