@@ -176,7 +176,8 @@ def test_a_table_gives_the_bits_of_its_data_set_and_its_columns_are_found_by_nam
     model: str, fitted: dict[str, Ranker], tmp_path: Path
 ) -> None:
     expected = fitted[model].predict(TEST.features)
-    assert_same_bits(fitted[model].predict(pd.DataFrame(TEST.features)), expected)
+    numbered = pd.DataFrame(TEST.features).assign(qid="q1")
+    assert_same_bits(fitted[model].predict(numbered), expected)
     # Every query is scattered; its documents stay in order.
     frame, labels, qid = _table(
         TRAIN, np.lexsort((TRAIN.query_of_document, TRAIN.ranks_of_rows))
