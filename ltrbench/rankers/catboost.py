@@ -98,6 +98,13 @@ _OF_METHOD = {"loss": ("QueryRMSE", SOFTMAX, "PairLogit")}
 _NOT_OF_PAIRS = {"loss": _NOT_PAIRWISE}
 _ABOVE_0 = "a value above 0"
 """What the settings of a loss depend on."""
+_WITHOUT_ORDER = {
+    "loss_function": "QueryRMSE",
+    "bootstrap_type": "No",
+    "random_strength": 0.0,
+}
+"""Parameters with which CatBoost learns equal scores from labels that are equal within every query: PairLogit
+and MVS sampling fail, and StochasticRank learns its noise."""
 _DEFAULTS = {
     loss: {"mode": "Classic", "noise": "Gumbel"} for loss in _OF_YETIRANK["loss"]
 }
@@ -340,11 +347,16 @@ class CatBoostRanker(LibraryRanker):
         if self._uses_weights:
             mean_weight = float(train.weight_of_document.mean())
         parameters = {**self._parameters(mean_weight), **self._monotone_signs(train)}
+        same_query = np.diff(train.query_of_document) == 0
+        has_order = bool(np.diff(train.labels)[same_query].any())
+        if not has_order:
+            parameters |= _WITHOUT_ORDER
+            parameters.pop("subsample", None)
         pool = self._train_pool(train)
         if monitor.wants_scores:
             valid_pool = None
             if valid is not None:
-                valid_pool = self._pool(valid)
+                valid_pool = self._valid_pool(valid)
             # With categories CatBoost fits on shuffled queries, by statistics of the documents before each
             # one; the model scores with those of all documents, as it does in an evaluation set.
             shuffles = bool(train.categories) and monitor.wants_train_scores
@@ -407,6 +419,13 @@ class CatBoostRanker(LibraryRanker):
             unknown = np.full(train.features.shape, np.nan, dtype=np.float32)
             return self._pool(train.with_fields(features=unknown, categories={}))
         return self._pool(train)
+
+    def _valid_pool(self, valid: RankingDataset) -> cb.Pool:
+        if not np.ptp(valid.labels):
+            # PairLogit refuses equal labels, although only the scores of a validation set are used.
+            labels = (np.arange(valid.num_documents) % 2).astype(np.float64)
+            valid = valid.with_fields(labels=labels)
+        return self._pool(valid)
 
     def _pool(self, data: RankingDataset) -> cb.Pool:
         features = self._whole_form(data.features)

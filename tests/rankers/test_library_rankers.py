@@ -351,6 +351,23 @@ def test_a_truth_value_of_extra_is_read_as_lightgbm_reads_it(value: object) -> N
             assert ranker.zero_is_missing == is_true
 
 
+@pytest.mark.parametrize(
+    "fields", [{}, {"bootstrap_type": "Bernoulli", "subsample": 0.5}], ids=str
+)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_catboost_takes_labels_that_are_equal_within_every_query(
+    loss: str, fields: dict[str, Any]
+) -> None:
+    data = graded()
+    for labels in (np.zeros(data.num_documents), data.query_of_document % 3):
+        equal = data.with_fields(labels=labels.astype(np.float64))
+        assert not np.ptp(scores_of(CAT, equal, loss=loss, **fields))
+        seen: list[Iteration] = []
+        ranker = CAT(num_trees=2, loss=loss, **fields)
+        ranker.fit(data, equal, seen.append)
+        assert len(seen) == 2
+
+
 @pytest.mark.parametrize("loss", LOSSES)
 def test_every_loss_of_catboost_ranks_relevant_documents_higher_and_is_repeatable(
     loss: str,
