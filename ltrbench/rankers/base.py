@@ -671,6 +671,12 @@ class Ranker(ABC, Estimator):
         """
         return None
 
+    def counted_on(self, train: RankingDataset) -> Ranker:
+        """Returns a ranker with the same scores, whose contributions weight the branches of a tree by the
+        number of training documents. Most backends do so anyway, and return themselves."""
+        del train
+        return self
+
     missing_joins_categories: ClassVar[bool] = False
     """Whether a split by a set of categories may send missing values to the side of the set."""
 

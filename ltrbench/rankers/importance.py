@@ -197,7 +197,8 @@ def importances(
             values[kind] = shares(of_model[kind])
     values |= {kind: of_model[kind] for kind in OF_LINEAR if kind in of_model}
     if SHAP in settings.kinds:
-        values |= _shap(ranker, splits.test, settings.max_documents, seed)
+        counted = ranker.counted_on(splits.train)
+        values |= _shap(counted, splits.test, settings.max_documents, seed)
     share = min(1.0, settings.max_queries / splits.test.num_queries)
     sample = sample_queries(splits.test, share, seed)
     for kind in SHUFFLES:

@@ -20,7 +20,9 @@ differ are refused.
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
+import json
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -249,6 +251,9 @@ HIGHEST_GRADE_OF_GAIN = 31
 _OBJECTIVES = ("ndcg", "map", "pairwise")
 _PAIRS = {"objective": _OBJECTIVES}
 """What a setting of the pairs of documents depends on."""
+
+_FEWEST = 1e-9
+"""Number of documents of a leaf that no training document reaches."""
 
 _WITHOUT_SEED = {"alpha", "reg_alpha"}
 """Parameters of `extra` that are known not to draw random numbers."""
@@ -482,11 +487,31 @@ class XGBoostRanker(LibraryRanker):
         self, model: xgb.Booster, features: Features
     ) -> NDArray[np.float64]:
         """Returns XGBoost's TreeSHAP values, whose expected scores weight the branches of a tree by sums of
-        hessians; the other backends weight them by document counts."""
+        hessians; the other backends weight them by document counts, as `counted_on` does."""
         matrix = xgb.DMatrix(
             features, nthread=self._threads, feature_types=model.feature_types
         )
         return np.asarray(model.predict(matrix, pred_contribs=True), dtype=np.float64)
+
+    def counted_on(self, train: RankingDataset) -> XGBoostRanker:
+        """Returns a ranker whose trees have numbers of documents in place of the sums of hessians."""
+        booster: xgb.Booster = check_fitted(self._model)
+        content = json.loads(bytes(booster.save_raw("json")))
+        trees = content["learner"]["gradient_booster"]["model"]["trees"]
+        of_leaves = [np.zeros(len(tree["left_children"])) for tree in trees]
+        for _, block in row_blocks(train.features):
+            matrix = xgb.DMatrix(
+                block, nthread=self._threads, feature_types=booster.feature_types
+            )
+            leaves = booster.predict(matrix, pred_leaf=True).astype(np.intp)
+            leaves = leaves.reshape(len(block), len(trees))
+            for number, counts in enumerate(of_leaves):
+                counts += np.bincount(leaves[:, number], minlength=len(counts))
+        for tree, counts in zip(trees, of_leaves, strict=True):
+            tree["sum_hessian"] = _counts_of_nodes(tree, counts).tolist()
+        counted = copy.copy(self)
+        counted._model = self._from_bytes(json.dumps(content).encode())
+        return counted
 
     def _to_bytes(self, model: xgb.Booster) -> bytes:
         named = model.copy()
@@ -600,6 +625,29 @@ class XGBoostRanker(LibraryRanker):
             start = {"objective": "reg:squarederror", "base_score": 0.0}
         no_metrics = {"disable_default_eval_metric": True}
         return {**parameters, **start, **no_metrics, **self.extra}
+
+
+def _counts_of_nodes(
+    tree: Mapping[str, Any], of_leaves: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Returns the (N,) number of documents of each node; above 0, because XGBoost divides by it.
+
+    Args:
+        tree: arrays over its N nodes, as in XGBoost's model file.
+        of_leaves: (N,), number of documents of each leaf; 0 for inner nodes.
+    """
+    counts = np.maximum(of_leaves, _FEWEST)
+    waiting = [0]
+    order = []
+    while waiting:
+        node = waiting.pop()
+        children = (tree["left_children"][node], tree["right_children"][node])
+        if children[0] >= 0:
+            order.append((node, children))
+            waiting += children
+    for node, (left, right) in reversed(order):
+        counts[node] = counts[left] + counts[right]
+    return counts
 
 
 def _weight_scale(data: RankingDataset) -> float:

@@ -247,6 +247,25 @@ def test_shap_is_computed_on_a_sample_of_the_documents(splits: Splits) -> None:
     assert 0 < np.abs(few - all_of_them).max() < 0.2
 
 
+def test_shap_of_xgboost_weights_branches_by_training_documents(splits: Splits) -> None:
+    ranker = small(XGBoostRanker).fit(splits.train)
+    counted = ranker.counted_on(splits.train)
+    test = splits.test.features
+    np.testing.assert_array_equal(counted.predict(test), ranker.predict(test))
+    contributions = counted.contributions(test)
+    assert contributions is not None
+    # The expected score of a tree is then the mean over the training set.
+    mean = ranker.predict(splits.train.features).mean(dtype=np.float64)
+    np.testing.assert_allclose(contributions[:, -1], mean, rtol=1e-4, atol=1e-5)
+    of_hessians = ranker.contributions(test)
+    assert of_hessians is not None
+    assert abs(of_hessians[0, -1] - mean) > 1e-3
+    shap_settings = ImportanceSettings(kinds=[SHAP], max_documents=10_000)
+    shap = importances(ranker, splits, shap_settings, 0).values[SHAP]
+    sums = np.abs(contributions[:, :-1]).sum(axis=0)
+    np.testing.assert_allclose(shap, sums / sums.sum(), rtol=1e-12)
+
+
 @pytest.mark.parametrize("kind", [NativeRanker, LightGBMRanker])
 def test_importances_do_not_depend_on_the_number_of_features_shuffled_together_nor_on_threads(
     kind: type[BoostingRanker], splits: Splits, monkeypatch: pytest.MonkeyPatch
