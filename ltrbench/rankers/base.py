@@ -532,6 +532,12 @@ class Ranker(ABC, Estimator):
     is_repeatable_on_workers: ClassVar[bool] = False
     """Whether two distributed fits of the same data give the same bits, on any number of workers."""
 
+    @property
+    def folders_read(self) -> Mapping[str, Path]:
+        """Field -> folder with files that the fit reads: a job of a sweep whose files have changed is
+        another job."""
+        return {}
+
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         # Another fit or predict may need arrays, whatever the base class reads.

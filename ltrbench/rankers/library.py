@@ -539,6 +539,21 @@ def write_model(folder: Path, ranker: Ranker, model_file: str, model: bytes) -> 
     (folder / SETTINGS_FILE).write_text(text + "\n")
 
 
+def folder_to_continue(start: str) -> Path:
+    """Returns the folder of a saved model, given by itself or by its run folder; it may be absent."""
+    folder = Path(start)
+    if (folder / SETTINGS_FILE).exists():
+        return folder
+    return folder / "model"
+
+
+def folders_to_continue(start: str | None) -> dict[str, Path]:
+    """Returns `Ranker.folders_read` for the setting `warm_start`."""
+    if start is None:
+        return {}
+    return {"warm_start": folder_to_continue(start)}
+
+
 def model_to_continue(ranker: RankerT, train: RankingDataset) -> RankerT | None:
     """Returns the model of the setting `warm_start`, a saved model or that of a run folder; None without one.
 
@@ -549,9 +564,7 @@ def model_to_continue(ranker: RankerT, train: RankingDataset) -> RankerT | None:
     start = vars(ranker)["warm_start"]
     if start is None:
         return None
-    folder = Path(start)
-    if not (folder / SETTINGS_FILE).exists():
-        folder = folder / "model"
+    folder = folder_to_continue(start)
     if not (folder / SETTINGS_FILE).exists():
         raise ResultError(f"warm_start: {start} has no model. {OF_A_FINISHED_RUN}.")
     model = type(ranker).load(folder)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import functools
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -57,6 +57,7 @@ from ltrbench.rankers.estimator import takes_tables
 from ltrbench.rankers.library import (
     COPY_OR_FIT_AGAIN,
     ImportedOnUse,
+    folders_to_continue,
     model_to_continue,
     read_model,
     write_model,
@@ -321,6 +322,10 @@ class MlpRanker(Layers, Ranker):
     @property
     def is_listwise(self) -> bool:
         return self.context == "attention"
+
+    @property
+    def folders_read(self) -> Mapping[str, Path]:
+        return folders_to_continue(self.warm_start)
 
     @takes_tables
     def fit(

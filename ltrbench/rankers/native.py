@@ -99,6 +99,7 @@ from ltrbench.rankers.base import (
 from ltrbench.rankers.estimator import takes_tables
 from ltrbench.rankers.library import (
     COPY_OR_FIT_AGAIN,
+    folders_to_continue,
     model_to_continue,
     read_model,
     unset_fields,
@@ -441,6 +442,10 @@ class NativeRanker(NativeSettings):
         settings = settings_in("model", presets[name])
         del settings["_target_"]
         return cls(**{**settings, **fields})
+
+    @property
+    def folders_read(self) -> Mapping[str, Path]:
+        return folders_to_continue(self.warm_start)
 
     @takes_tables
     def fit(

@@ -40,6 +40,7 @@ from ltrbench.folders import find_class
 from ltrbench.measure import described, now, versions, without_password
 from ltrbench.metrics.evaluation import plugin_versions
 from ltrbench.native.objectives.base import Objective
+from ltrbench.rankers.base import Ranker
 from ltrbench.runs.origin import Copied, Origin, Trained, Trial
 from ltrbench.runs.record import FAILED as FAILED  # a state of a job too
 from ltrbench.runs.record import (
@@ -91,6 +92,9 @@ _SEARCHING = ("search.py", "statistics/claims.py", "sweep/searching.py")
 _CODE_OF_SEARCH = "ltrbench.search"
 _PACKAGE_OF_SEARCH = "optuna"
 """The parts of `JobKey.code` and `JobKey.versions` that only jobs with a search have."""
+
+_FILES = "files"
+"""Part of the settings in the key of a job whose ranker reads files: setting -> digest of their content."""
 
 _DATA_ERROR = "error"
 """The key in `JobKey.data` of data that could not be loaded."""
@@ -247,7 +251,8 @@ def key_of(experiment: Experiment, splits: Splits | str) -> JobKey:
         data = splits.digests
     is_trial = isinstance(experiment.origin, Trial)
     all_versions = versions(packages) | plugin_versions()
-    return spec.key(data, code, all_versions, is_trial=is_trial)
+    key = spec.key(data, code, all_versions, is_trial=is_trial)
+    return _with_files(key, _files_of(ranker))
 
 
 def key_of_trial(key: JobKey, spec: RunSpec) -> JobKey:
@@ -259,7 +264,24 @@ def key_of_trial(key: JobKey, spec: RunSpec) -> JobKey:
     """
     code = without(key.code, {_CODE_OF_SEARCH})
     present_versions = without(key.versions, {_PACKAGE_OF_SEARCH})
-    return spec.key(key.data, code, present_versions, is_trial=True)
+    of_trial = spec.key(key.data, code, present_versions, is_trial=True)
+    return _with_files(of_trial, key.settings.get(_FILES, {}))
+
+
+def _files_of(ranker: Ranker) -> dict[str, str]:
+    """Returns setting -> digest of the names and contents of the files in its folder, which may be absent."""
+    digests = {}
+    for name, folder in ranker.folders_read.items():
+        files = sorted(path for path in folder.glob("*") if path.is_file())
+        contents = [[path.name, _digest(path)] for path in files]
+        digests[f"model.{name}"] = digest_of(contents)
+    return digests
+
+
+def _with_files(key: JobKey, files: Mapping[str, str]) -> JobKey:
+    if not files:
+        return key
+    return replace(key, settings={**key.settings, _FILES: dict(files)})
 
 
 @functools.cache

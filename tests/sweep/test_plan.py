@@ -30,6 +30,7 @@ from ltrbench.sweep.plan import (
     Plan,
     as_json,
     as_text,
+    key_of_trial,
     plan_jobs,
     prepare_sweep,
     read_job,
@@ -353,6 +354,24 @@ def test_a_job_that_is_read_from_the_plan_has_the_key_of_the_command(
 )
 def test_settings_that_change_no_result_leave_the_key(overrides: list[str]) -> None:
     assert drafted(*overrides, sweep="other").digest == drafted().digest
+
+
+@pytest.mark.parametrize("model", ["native", "mlp"])
+def test_the_content_of_the_model_that_a_fit_continues_belongs_to_the_key(
+    tmp_path: Path, model: str
+) -> None:
+    (tmp_path / "base/model").mkdir(parents=True)
+    words = [f"model={model}", f"model.warm_start={tmp_path / 'base'}"]
+    keys = []
+    for content in ("a", "b"):
+        (tmp_path / "base/model/settings.json").write_text(content)
+        job = drafted(*words)
+        trial = key_of_trial(job.key, job.spec)
+        keys.append((job.key, trial))
+    for before, after in zip(*keys, strict=True):
+        (difference,) = after.differences(before)
+        assert "settings.files.model.warm_start: " in difference
+    assert "files" not in drafted(f"model={model}").key.settings
 
 
 def test_each_setting_that_may_change_a_result_changes_the_key() -> None:
