@@ -906,7 +906,8 @@ def merged_columns(features: NDArray[Any]) -> dict[int, Pair]:
 
 def merged_cells(columns: NDArray[Any], values: NDArray[Any]) -> dict[int, Pair]:
     """Returns the same for the (n,) cells of several columns."""
-    if values.dtype.kind not in "fiu" or values.dtype.itemsize < 8:
+    is_exact = values.dtype.kind not in "fiu" or values.dtype.itemsize < 8
+    if is_exact or not len(values):
         return {}
     order = np.argsort(columns, kind="stable")
     numbers, starts = np.unique(columns[order], return_index=True)

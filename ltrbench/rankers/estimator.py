@@ -241,16 +241,7 @@ def _of_tables(method: Callable[..., Any]) -> Callable[..., Any]:
             features = SparseRows.from_scipy(features, exact=self.reads_float64)
         if not (_is_frame(features) and self.feature_names):
             return method(self, features)
-        named = _with_names_of(self, features)
-        names = columns_of_features(self.feature_names, self.encoded, named.columns)
-        read = read_table_features(
-            _chosen(named, names),
-            features=list(names),
-            categories=self.categories,
-            dates=self.dates,
-            encode=self.encoded,
-            exact=self.reads_float64,
-        )
+        read = _features_of_frame(self, features)
         if not self.is_listwise:
             return method(self, read)
         # The scores of a row depend on the other rows of its query.
@@ -264,10 +255,29 @@ def _of_tables(method: Callable[..., Any]) -> Callable[..., Any]:
         scores = np.empty(len(read), self.score_dtype)
         by_query = features.groupby(query, dropna=False, observed=True)
         for rows in by_query.indices.values():
-            scores[rows] = method(self, read[rows])
+            of_query = method(self, read[rows])
+            if of_query is None:  # the model has no contributions
+                return None
+            scores[rows] = of_query
         return scores
 
     return of_table
+
+
+def _features_of_frame(ranker: Estimator, frame: Any) -> Any:
+    """Returns the (D, F) features of a DataFrame in the order of the model; D may be 0."""
+    named = _with_names_of(ranker, frame)
+    names = columns_of_features(ranker.feature_names, ranker.encoded, named.columns)
+    if not len(named) and set(names) <= set(named.columns):
+        return np.empty((0, len(ranker.feature_names)), dtype=np.float32)
+    return read_table_features(
+        _chosen(named, names),
+        features=list(names),
+        categories=ranker.categories,
+        dates=ranker.dates,
+        encode=ranker.encoded,
+        exact=ranker.reads_float64,
+    )
 
 
 def _with_columns(save: Callable[..., None]) -> Callable[..., None]:

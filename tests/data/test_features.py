@@ -209,6 +209,8 @@ def test_matrices_of_scipy_in_any_format_are_read(kind: str) -> None:
         assert_same_bits(
             np.asarray(sparse), np.where(array == 0, absent, array).astype(np.float32)
         )
+    without_cells = csr_matrix((2, 3), dtype=np.float64).asformat(kind)
+    assert not np.asarray(SparseRows.from_scipy(without_cells)).any()
 
 
 @given(sizes=st.lists(st.integers(1, 4), min_size=2, max_size=12), seed=SEEDS)

@@ -332,7 +332,27 @@ def test_wrong_features_an_unfitted_model_and_an_empty_folder_are_refused(
         type(fitted[model]).load(tmp_path)
     with pytest.raises(LtrbenchError, match="8 features"):
         fitted[model].predict(TEST.features[:, :5])
-    assert fitted[model].predict(TEST.features[:0]).shape == (0,)
+
+
+def test_a_table_without_rows_has_no_scores_but_needs_every_column(
+    model: str, fitted: dict[str, Ranker]
+) -> None:
+    ranker = fitted[model]
+    empty = pd.DataFrame(TEST.features[:0]).assign(qid="")
+    sparse = csr_array(TEST.features[:0].astype(np.float64))
+    for table in (TEST.features[:0], sparse, empty):
+        scores = ranker.predict(table)
+        assert scores.shape == (0,)
+        assert scores.dtype == ranker.score_dtype
+    contributions: Callable[[Any], NDArray[Any] | None] = ranker.contributions
+    of_empty = contributions(empty)
+    if contributions(TEST.features[:1]) is not None:
+        assert of_empty is not None
+        assert of_empty.shape == (0, 9)
+    else:
+        assert contributions(pd.DataFrame(TEST.features).assign(qid="")) is None
+    with pytest.raises(DataError, match="8 features"):
+        ranker.predict(empty.drop(columns=3))
 
 
 NO_FEATURES: list[tuple[Any, tuple[str, ...]]] = [
