@@ -277,9 +277,13 @@ def write_xgboost_json(ensemble: Ensemble, feature_names: Sequence[str]) -> byte
         "learner_model_param": parameters,
         "objective": {"lambdarank_param": {}, "name": "rank:ndcg"},
     }
-    return json.dumps(
-        {"version": _VERSION, "learner": learner}, separators=(",", ":")
-    ).encode()
+    # XGBoost does not decode the escapes of JSON for characters beyond ASCII.
+    text = json.dumps(
+        {"version": _VERSION, "learner": learner},
+        separators=(",", ":"),
+        ensure_ascii=False,
+    )
+    return text.encode("utf-8", "backslashreplace")
 
 
 def read_xgboost(content: bytes) -> ReadModel:

@@ -538,6 +538,22 @@ def parsed_version(version: str, engine: str, example: str) -> tuple[int, int]:
     return int(numbers[1]), int(numbers[2])
 
 
+def check_names(
+    library: str, written: Sequence[str], names: Sequence[str] | None
+) -> None:
+    """Raises ConfigError if a library reads other names of features than were written.
+
+    Args:
+        names: as the library returns them; None: it has none.
+    """
+    for before, after in itertools.zip_longest(written, names or ()):
+        if before != after:
+            raise ConfigError(
+                f"{library} reads the name of the feature {before!r} as {after!r}. Rename the feature in the "
+                "data, and train again."
+            )
+
+
 def curl(method: str, url: str, data: str, content: str = "json") -> str:
     """Returns the command that sends data to a server.
 

@@ -7,8 +7,10 @@ import math
 from dataclasses import replace
 from typing import Any
 
+import lightgbm as lgb
 import numpy as np
 import pytest
+import xgboost as xgb
 from ensemble_cases import around_thresholds, ensemble_for_java, without_missing
 from messages import naming
 from shipped_models import (
@@ -211,6 +213,32 @@ def test_solr_needs_a_version_and_trees_for_missing_values() -> None:
         SolrTarget(absent="missing").export(shipped(Linear(np.ones(3))))
     limits = SolrTarget(version="8.11").export(shipped(stump(1.0))).limits
     assert "absent=missing" in limits[MISSING_VALUES]
+
+
+# Names of features
+
+
+@pytest.mark.parametrize("name", ["xgboost", "lightgbm"])
+def test_a_library_reads_the_names_of_features_beyond_ascii(name: str) -> None:
+    names = ("größe", "日本", "plain")
+    stump = InnerNode(1, 0.5, True, left=Leaf(1.0), right=Leaf(2.0))
+    model = replace(shipped(of_one(stump)), feature_names=names)
+    target = target_of(name, {})
+    (content,) = target.export(model).files.values()
+    if name == "xgboost":
+        read = xgb.Booster(model_file=bytearray(content)).feature_names
+    else:
+        read = lgb.Booster(model_str=content.decode()).feature_name()
+    assert tuple(read or ()) == names
+    assert target.engine(model, target.export(model)) is not None
+
+
+def test_a_name_that_xgboost_reads_otherwise_is_refused() -> None:
+    stump = InnerNode(0, 0.5, True, left=Leaf(1.0), right=Leaf(2.0))
+    model = replace(shipped(of_one(stump)), feature_names=("a\x01b", "b", "c"))
+    target = target_of("xgboost", {})
+    with pytest.raises(ConfigError, match=naming("XGBoost", repr("a\x01b"))):
+        target.engine(model, target.export(model))
 
 
 # Linear models

@@ -10,7 +10,14 @@ import numpy as np
 
 from ltrbench.models.lightgbm_files import lightgbm_names, write_lightgbm_text
 from ltrbench.models.trees import LARGEST_ZERO, Ensemble, flat, float32_thresholds
-from ltrbench.shipping.target import TINY_VALUES, Engine, Export, ShippedModel, Target
+from ltrbench.shipping.target import (
+    TINY_VALUES,
+    Engine,
+    Export,
+    ShippedModel,
+    Target,
+    check_names,
+)
 
 _FILE = "model.txt"
 
@@ -37,6 +44,8 @@ class LightGBMTarget(Target):
 
     def engine(self, model: ShippedModel, export: Export) -> Engine:
         booster = lgb.Booster(model_str=export.files[_FILE].decode())
+        names = lightgbm_names(model.feature_names)
+        check_names("LightGBM", names, booster.feature_name())
 
         return Engine(
             lambda features: np.asarray(

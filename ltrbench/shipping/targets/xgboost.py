@@ -13,6 +13,7 @@ from ltrbench.shipping.target import (
     Export,
     ShippedModel,
     Target,
+    check_names,
     limits_of_infinity,
 )
 
@@ -42,6 +43,7 @@ class XGBoostTarget(Target):
 
     def engine(self, model: ShippedModel, export: Export) -> Engine:
         booster = xgb.Booster(model_file=bytearray(export.files[_FILE]))
+        check_names("XGBoost", model.feature_names, booster.feature_names)
 
         return Engine(
             lambda features: booster.inplace_predict(
