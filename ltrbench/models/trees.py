@@ -766,7 +766,8 @@ def as_nested(ensemble: Ensemble) -> list[dict[str, Any]]:
     """Returns one record per tree: its nested nodes, with its weight in the record of the root.
 
     An initial score that is not 0 is added as a last tree with one leaf, so that the leaf values times the
-    weights always sum to the score.
+    weights always sum to the score. An infinite threshold, which divides missing values from all others, is
+    the text "inf" or "-inf", because JSON has no such number.
     """
     trees = list(ensemble.trees)
     if ensemble.base_score != 0:
@@ -777,12 +778,13 @@ def as_nested(ensemble: Ensemble) -> list[dict[str, Any]]:
 def _record(node: Node) -> dict[str, Any]:
     if isinstance(node, Leaf):
         return {"value": node.value}
-    codes = node.categories
-    split = (
-        {"threshold": node.threshold}
-        if codes is None
-        else {"categories": codes_of(codes)}
-    )
+    split: dict[str, Any]
+    if node.categories is not None:
+        split = {"categories": codes_of(node.categories)}
+    elif np.isfinite(node.threshold):
+        split = {"threshold": node.threshold}
+    else:
+        split = {"threshold": str(float(node.threshold))}
     return {
         "feature": node.feature,
         **split,
@@ -844,17 +846,18 @@ def _words(
         return _number(node.value)
     column = feature_names[node.feature]
     name = f"feature {column}" if column.isdigit() else column  # as in LETOR files
-    if node.threshold == _LARGEST and not node.zero_missing:
-        return f"{name} is not missing"
     if node.categories is not None:
         texts = categories.get(column, ())
         return _words_of_set(name, node.categories, node.missing_left, texts)
+    absent = "0 or missing" if node.zero_missing else "missing"
+    if node.threshold >= _LARGEST and not node.missing_left:
+        return f"{name} is not {absent}"
+    if node.threshold <= -_LARGEST and node.missing_left:
+        return f"{name} is {absent}"
     words = f"{name} <= {node.threshold:.6g}"
-    if node.zero_missing and node.missing_left:
-        return f"{words} or 0 or missing"
-    if node.zero_missing:
-        return f"{words} and not 0"
-    return f"{words} or missing" if node.missing_left else words
+    if node.missing_left:
+        return f"{words} or {absent}"
+    return f"{words} and not 0" if node.zero_missing else words
 
 
 def _words_of_set(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from dataclasses import replace
 from fractions import Fraction
 from typing import Literal
@@ -55,6 +56,33 @@ def test_zeros_that_count_as_missing_are_shown() -> None:
         "missing",
         "missing",
     ]
+
+
+@pytest.mark.parametrize(
+    ("threshold", "missing_left", "zero_missing", "words"),
+    [
+        (np.inf, False, False, "b is not missing"),
+        (LARGEST, False, False, "b is not missing"),
+        (np.inf, False, True, "b is not 0 or missing"),
+        (-np.inf, True, False, "b is missing"),
+        (-LARGEST, True, False, "b is missing"),
+        (LARGEST, True, False, "b <= 3.40282e+38 or missing"),
+    ],
+)
+def test_a_split_on_presence_is_shown_as_such_and_is_valid_json(
+    threshold: float, missing_left: bool, zero_missing: bool, words: str
+) -> None:
+    cut = replace(
+        STUMP,
+        threshold=threshold,
+        missing_left=missing_left,
+        zero_missing=zero_missing,
+    )
+    ensemble = Ensemble((WeightedTree(1.0, cut),))
+    _, first, *_ = as_lines(ensemble, ["a", "b"])
+    assert first == words
+    (record,) = json.loads(json.dumps(as_nested(ensemble), allow_nan=False))
+    assert float(record["threshold"]) == threshold
 
 
 def test_text_shows_the_branch_of_missing_values_and_the_initial_score() -> None:
