@@ -348,7 +348,7 @@ class SearchedModel:
     Attributes:
         space: the settings that the model can vary.
         default: their present values, which need not be in their ranges.
-        num_trees: maximum number of trees.
+        num_trees: maximum number of trees; 1 for a model without iterations.
         num_folds: number of folds that share the choice.
     """
 
@@ -986,6 +986,11 @@ class SuccessiveHalving(Search):
         while next_trees * 2 <= num_trees:
             trees.append(next_trees)
             next_trees *= self.eta
+        if num_trees < 2:
+            raise ConfigError(
+                "search=halving begins with few trees, but the model has none. Search it with search=tpe, in "
+                "a command with the same hydra.sweep.dir."
+            )
         if not trees:
             raise ConfigError(
                 f"search.min_trees is {self.min_trees}, more than half of the model's {num_trees} trees. Set "

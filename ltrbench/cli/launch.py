@@ -647,6 +647,10 @@ def with_all_jobs(words: list[str], config: Any) -> list[str]:
     >>> config = OmegaConf.create({"data": {"cv": 2, "split_seed": 7}, "cv_repeats": 2, "replicates": None})
     >>> with_all_jobs(["cv=2", "cv_repeats=2", "data.split_seed=7"], config)
     ['cv=2', 'cv_repeats=2', 'data.fold=1,2', 'data.split_seed=7,8']
+    >>> with_all_jobs(["experiment=mine"], config)
+    ['experiment=mine', 'data.fold=1,2', 'data.split_seed=7,8']
+    >>> with_all_jobs(["data.cv=3", "data.split_seed=7"], config)
+    ['data.cv=3', 'data.fold=1,2,3', 'data.split_seed=7,8']
     >>> config = OmegaConf.create({"data": {"num_folds": 3}, "cv_repeats": 1, "replicates": None})
     >>> with_all_jobs(["data.fold=all", "data=mq2008"], config)
     ['data=mq2008', 'data.fold=1,2,3']
@@ -683,11 +687,19 @@ def _with_folds(words: list[str], given: Mapping[str, str], config: Any) -> list
     words = [word for word in words if word != _ALL_FOLDS]
     if _FOLD in given:
         return words
-    cv = given.get("cv", "")
+    cv = given.get("cv") or given.get("data.cv") or _folds_of_experiment(config)
     # An invalid number of folds is reported by the check of the job.
     if cv.isdecimal() and int(cv) > 1:
         words = [*words, _listed(_FOLD, int(cv))]
     return words
+
+
+def _folds_of_experiment(config: Any) -> str:
+    """Returns the `cv` that a YAML sets, unless it chooses a fold."""
+    data = config.data
+    if data.get("fold") is not None:
+        return ""
+    return str(data.get("cv"))
 
 
 def _with_split_seeds(

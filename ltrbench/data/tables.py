@@ -734,18 +734,25 @@ def _columns_of_roles(
         if len(choices) > 1:
             raise DataError(
                 f"{table.name}: the columns {' and '.join(choices)} are both default names of the {role}; "
-                f"choose one with {role}=COLUMN, and remove the other or list the features."
+                f"choose one with {_as_set(role)}, and remove the other or list the features."
             )
         if choices:
             columns[role] = choices[0]
         elif role in required or ("label" in required and name):
-            remedy = f"Set the column of the {role} with {role}=COLUMN"
+            remedy = f"Set the column of the {role} with {_as_set(role)}"
             if role == "label":
                 remedy += ", or read the features alone with read_features or the verb predict"
             if len(table.columns) == 1:
                 remedy = "Separate the cells of a CSV file by commas"
             raise _no_column(table, names, role, remedy, table.columns)
     return columns
+
+
+def _as_set(role: str) -> str:
+    """Returns how a user names the column of a role, wherever the table is read."""
+    return (
+        f"data.{role}=COLUMN (--read {role}=COLUMN of a verb, {role}=COLUMN in Python)"
+    )
 
 
 def _no_column(

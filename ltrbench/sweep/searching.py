@@ -189,11 +189,22 @@ class JobSearch:
                 if len(runs) == len(jobs):
                     trial = trial_of(proposal, runs, self.search.metric)
                 self.trials.append(trial)
-            proposals = self.search.propose(self.model, self.trials)
+            proposals = self._propose()
             if not proposals:
                 break
             self._add(proposals, plan)
         return []
+
+    def _propose(self) -> list[Proposal]:
+        """Returns the next proposals; none after the last one.
+
+        Raises:
+            ConfigError: the settings of the search do not fit the model.
+        """
+        try:
+            return self.search.propose(self.model, self.trials)
+        except ConfigError as error:
+            raise ConfigError(f"model={self.jobs[0].spec.model}: {error}") from None
 
     def _add(self, proposals: Sequence[Proposal], plan: PlanTrials) -> None:
         drafts: list[Job] = []

@@ -481,7 +481,11 @@ def test_a_wrong_value_is_named_with_its_row_and_column(
             {},
             ["'label' or 'relevance'", "label=COLUMN", "predict", "read_features"],
         ),
-        ("query_id", {}, ["'query_id' or 'qid'", "query=COLUMN", "'label', 'bm25'"]),
+        (
+            "query_id",
+            {},
+            ["'query_id' or 'qid'", "data.query=COLUMN", "'label', 'bm25'"],
+        ),
         ("", {"label": "lable"}, ["lable", "'label'?", "'query_id'"]),
         ("", {"features": ["bm25"], "group_by": "bm25"}, ["'bm25'", "role"]),
         ("", {"feature_names": ("bm52",)}, ["'bm52'", "'bm25'?"]),

@@ -176,6 +176,10 @@ def test_with_seconds_no_trial_begins_after_the_time(kind: type[Search]) -> None
             lambda: SuccessiveHalving().propose(SearchedModel(SPACE, DEFAULT, 30), []),
             ("search.min_trees", 20, 30, "at most 15"),
         ),
+        (
+            lambda: SuccessiveHalving().propose(SearchedModel(SPACE, DEFAULT, 1), []),
+            ("search=halving", "few trees", "search=tpe", "hydra.sweep.dir"),
+        ),
     ],
 )
 def test_wrong_settings_of_a_search_are_refused(

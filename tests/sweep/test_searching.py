@@ -131,6 +131,14 @@ def test_tpe_and_halving_ask_in_rounds_and_a_time_limit_in_batches(
         assert sizes[: len(expected)] == expected, words
 
 
+def test_a_search_that_does_not_fit_a_model_is_refused_with_its_name(
+    tmp_path: Path,
+) -> None:
+    words = (*SYNTHETIC, "model=linear", "search=halving")
+    with pytest.raises(ConfigError, match=naming("model=linear", "search=tpe")):
+        Command(tmp_path, [drafted(*words)]).rounds()
+
+
 def test_all_models_try_their_first_settings_before_their_second_ones(
     tmp_path: Path,
 ) -> None:
