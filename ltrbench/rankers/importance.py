@@ -91,12 +91,12 @@ Falls = Values
 
 _GROUP_BYTES = 1 << 28
 """Maximum memory of the features that are shuffled together."""
-_BYTES_PER_SCORE = 12
-"""A float32 value and a float64 score."""
+_BYTES_PER_SCORE = 16
+"""A value of at most 8 bytes and a float64 score."""
 
-Shuffle = Callable[
-    [NDArray[np.float32], Judgments, np.random.Generator], NDArray[np.float32]
-]
+FeatureValues = NDArray[np.floating[Any]]
+"""Values of features in their dtype: float32 or, for models that compare such numbers, float64."""
+Shuffle = Callable[[FeatureValues, Judgments, np.random.Generator], FeatureValues]
 """Takes the (D,) values of a feature and returns them in another order."""
 
 
@@ -245,8 +245,8 @@ def _shap(
 
 
 def within_queries(
-    values: NDArray[np.float32], judgments: Judgments, rng: np.random.Generator
-) -> NDArray[np.float32]:
+    values: FeatureValues, judgments: Judgments, rng: np.random.Generator
+) -> FeatureValues:
     """Shuffles the values within each query."""
     sizes = np.diff(judgments.query_start)
     # NumPy sorts integers of 16 bits in linear time.
@@ -256,8 +256,8 @@ def within_queries(
 
 
 def across_queries(
-    values: NDArray[np.float32], judgments: Judgments, rng: np.random.Generator
-) -> NDArray[np.float32]:
+    values: FeatureValues, judgments: Judgments, rng: np.random.Generator
+) -> FeatureValues:
     """Shuffles the values across all documents."""
     del judgments
     return rng.permutation(values)
@@ -309,7 +309,7 @@ def permutation_falls(
     if np.isnan(whole).all():
         return falls
 
-    def shuffle_into(values_of_repeats: NDArray[np.float32], feature: np.intp) -> None:
+    def shuffle_into(values_of_repeats: FeatureValues, feature: np.intp) -> None:
         # One generator per feature, so that its result does not depend on the other features in use.
         rng = np.random.default_rng([seed, int(feature)])
         values = np.ascontiguousarray(test.features[:, feature])
@@ -325,7 +325,7 @@ def permutation_falls(
     size = max(_GROUP_BYTES // bytes_of_feature, 1)
     used = np.flatnonzero(_used(ranker, test.num_features)[features])
     shape = (min(size, len(used)), settings.repeats, test.num_documents)
-    all_values = np.empty(shape, dtype=np.float32)
+    all_values = np.empty(shape, dtype=test.features.dtype)
     with ThreadPoolExecutor(_threads_of_metric(ranker, settings.metric)) as pool:
         for first in range(0, len(used), size):
             group = used[first : first + size]
@@ -348,7 +348,7 @@ def scores_with(
     test: RankingDataset,
     scores: Scores,
     columns: NDArray[np.intp],
-    values: NDArray[np.float32],
+    values: FeatureValues,
 ) -> NDArray[np.floating[Any]]:
     """Returns (C, n, D) scores: scores[c, i] are those of `predict` if feature columns[c] had the values
     values[c, i].

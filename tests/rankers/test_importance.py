@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.stats import t as student
 
 from ltrbench.data import RankingDataset, Splits
+from ltrbench.data.features import CheckedFeatures, SparseRows
 from ltrbench.errors import ConfigError
 from ltrbench.metrics import evaluate
 from ltrbench.rankers import (
@@ -245,6 +246,41 @@ def test_shap_is_computed_on_a_sample_of_the_documents(splits: Splits) -> None:
     sums = np.abs(contributions[:, :-1]).sum(axis=0)
     np.testing.assert_allclose(all_of_them, sums / sums.sum(), rtol=1e-12)
     assert 0 < np.abs(few - all_of_them).max() < 0.2
+
+
+@dataclass(kw_only=True)
+class ByLastBit(WeighedSum):
+    """Scores documents by x_1 or -x_1, depending on a bit of x_0 that float32 does not have."""
+
+    reads_sparse = True
+
+    def predict(self, features: Features) -> NDArray[np.float64]:
+        values = np.asarray(features[:])
+        return np.where(values[:, 0] % 2 == 1, values[:, 1], -values[:, 1])
+
+
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_shuffled_values_of_float64_features_are_not_rounded(is_sparse: bool) -> None:
+    rng = np.random.default_rng(0)
+    # The time of a query is the same in all its documents.
+    times = np.repeat(1.7e9 + rng.integers(0, 1000, 40), 5)
+    values = np.column_stack([times, rng.random(200)])
+    features: Any = CheckedFeatures(values)
+    if is_sparse:
+        columns = np.tile(np.arange(2, dtype=np.int32), 200)
+        features = SparseRows(np.arange(0, 401, 2), columns, values.ravel(), 2)
+    test = RankingDataset(
+        features=features,
+        labels=rng.integers(0, 3, 200).astype(np.float64),
+        query_start=np.arange(0, 201, 5),
+    )
+    assert test.features.dtype == np.float64
+    within, across = (
+        falls_of(ByLastBit(), test, shuffle, 0)[0]
+        for shuffle in (within_queries, across_queries)
+    )
+    assert not within.any()
+    assert across.any()
 
 
 def test_shap_of_xgboost_weights_branches_by_training_documents(splits: Splits) -> None:
