@@ -543,10 +543,18 @@ def _spread(runs: Sequence[Importances], kind: str) -> Values:
 
 
 def in_common(several: Sequence[Importances]) -> list[Importances]:
-    """Returns the importances with the same features, if each lists only a part of the features: those that
-    any of them lists. Otherwise they are returned unchanged."""
+    """Returns the importances with the same features in the same order where that is possible.
+
+    If each lists only a part of the features, these are those that any of them lists. Otherwise the order is
+    that of the first one, and importances of other features are returned unchanged.
+    """
     if not all(each.is_part for each in several):
-        return list(several)
+        first = {name: number for number, name in enumerate(several[0].feature_names)}
+        ordered = []
+        for each in several:
+            has_same = set(each.feature_names) == set(first)
+            ordered.append(_filled(each, first) if has_same else each)
+        return ordered
     names = dict.fromkeys(
         itertools.chain.from_iterable(each.feature_names for each in several)
     )
@@ -555,12 +563,12 @@ def in_common(several: Sequence[Importances]) -> list[Importances]:
 
 
 def _filled(part: Importances, index: Mapping[str, int]) -> Importances:
-    """Returns importances of the features in `index`, 0 for those that `part` does not list."""
+    """Returns importances of the features in `index`, in its order, 0 for those that `part` does not list."""
     indices = [index[name] for name in part.feature_names]
     values = {kind: np.zeros(len(index)) for kind in part.values}
     for kind, of_part in part.values.items():
         values[kind][indices] = of_part
-    return Importances(tuple(index), values, is_part=True)
+    return Importances(tuple(index), values, part.is_part)
 
 
 def _mean_of(runs: Sequence[Importances], kind: str) -> Values:

@@ -123,6 +123,26 @@ def test_correlations_are_of_each_kind_that_two_have(tmp_path: Path) -> None:
     assert found.correlations == {WITHIN: ((1, 0.8, -1), (0.8, 1, -0.8), (-1, -0.8, 1))}
 
 
+def test_columns_in_another_order_are_the_same_features(tmp_path: Path) -> None:
+    names = ("d", "a", "c", "b")
+    in_order = tuple(sorted(names))
+    second = split(1, 2, 3, 4)
+    runs = {
+        "native": [
+            write(tmp_path / "first", "native", split(4, 1, 3, 2), names=names),
+            write(tmp_path / "second", "native", second, fold=2, names=in_order),
+        ],
+        "lightgbm": [
+            write(tmp_path / "third", "lightgbm", split(1, 2, 3, 4), names=in_order)
+        ],
+    }
+    found = compare_importances(runs)
+    assert found.left_out == ()
+    assert found.feature_names == names
+    for row in found.rows.values():
+        assert row.values[SPLIT].tolist() == [4, 1, 3, 2]
+
+
 def test_yardsticks_and_runs_that_recorded_nothing_are_left_out(tmp_path: Path) -> None:
     runs = {
         "native": [write(tmp_path / "native", "native", split(1, 0, 0, 0))],

@@ -753,7 +753,7 @@ def _intervals_over_trainings(
     run: Run, importances: Importances
 ) -> Iterator[tuple[str, list[str]]]:
     """Yields the header of a column, and the interval of each feature, for each kind of coefficient."""
-    from ltrbench.rankers.importance import HIGH, LOW, OF_LINEAR
+    from ltrbench.rankers.importance import HIGH, LOW, OF_LINEAR, in_common
 
     if run.result.sweep is None or run.result.status != FINISHED:
         return
@@ -761,7 +761,7 @@ def _intervals_over_trainings(
         # The other runs are not read.
         return
     trainings = _with_same_settings(run)
-    means = mean_importances(trainings)
+    _, means = in_common([importances, mean_importances(trainings)])
     if means.feature_names != importances.feature_names:
         return
     for kind in means.kinds:
