@@ -279,23 +279,33 @@ def _commit_of(folder: Path) -> str | None:
 def without_password(text: str) -> str:
     """Returns the text with the passwords of addresses masked, because results are published.
 
-    A password may contain / and @, although an address should have them as %2F and %40. Values behind `?` are
+    A password may contain /, ? and @, although an address should have them as %2F, %3F and %40. Only in http
+    addresses, where a password cannot contain them, is a number before / or ? a port. Values behind `?` are
     masked whatever their name is, such as token and sslpassword; SQLite has no secrets there.
 
     >>> without_password("http://me:secret@host:5000, postgresql://me@work:s/cr@t@host/name")
     'http://me:***@host:5000, postgresql://me@work:***@host/name'
     >>> without_password("http://host:5000/files/a@b")
     'http://host:5000/files/a@b'
-    >>> without_password("postgresql://host/name?user=me&sslpassword=secret")
-    'postgresql://host/name?user=***&sslpassword=***'
+    >>> without_password("postgresql://me:12/34secret@host/name, postgresql://me@host:5432/name")
+    'postgresql://me:***@host/name, postgresql://me@host:5432/name'
+    >>> without_password("postgresql://host:5432/name?user=me&sslpassword=secr@t")
+    'postgresql://host:5432/name?user=***&sslpassword=***'
     """
     # Values behind the last @ of user and host come first, because they may contain @ as well.
     text = _QUERY_WITH_USER.sub(_with_masked_query, text)
-    # A number before a slash is a port.
-    text = re.sub(r"(://[^\s:/\"']*):(?!\d+[/?])[^\s\"']+@", r"\1:***@", text)
+    for password in (_PASSWORD, _PASSWORD_OF_HTTP):
+        text = password.sub(r"\1:***@", text)
     return _QUERY.sub(_with_masked_query, text)
 
 
+# A port, a name and values behind ?, which have an @, are no password.
+_PASSWORD = re.compile(
+    r"((?<!http)(?<!https)://[^\s:/\"']*):(?!\d+/[^\s\"'@?]*\?[^\s\"'=@]*=)[^\s\"']+@"
+)
+_PASSWORD_OF_HTTP = re.compile(
+    r"((?:(?<=http)|(?<=https))://[^\s:/\"']*):(?!\d+[/?])[^\s\"']+@"
+)
 _QUERY_WITH_USER = re.compile(r"(://[^\s\"']*?@[^\s\"'?@]*\?)([^\s\"']+)")
 _QUERY = re.compile(r"((?<!sqlite)://[^\s\"'?]*\?)([^\s\"']+)")
 
