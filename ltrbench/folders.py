@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import dataclasses
 import errno
 import importlib
+import importlib.util
 import inspect
+import itertools
 import os
 import sys
 from collections.abc import Iterator
@@ -118,6 +121,62 @@ def import_user_module(name: str) -> ModuleType:
     """Imports an installed module or a module in the current folder."""
     search_current_folder()
     return importlib.import_module(name)
+
+
+def files_of_module(name: str) -> dict[str, Path]:
+    """Returns module -> source file, of an imported module and of the modules in `modules_folder` that it
+    imports, these import, and so on; empty for a module without a file.
+
+    Installed packages are left out: their versions are recorded.
+    """
+    source = getattr(sys.modules.get(name), "__file__", None)
+    if source is None or not Path(source).is_file():
+        return {}
+    folder = modules_folder()
+    files = {name: Path(source)}
+    if _file_below(folder, name) is None:
+        return files
+    waiting = [name]
+    while waiting:
+        importing = waiting.pop()
+        for imported in _imports(importing, files[importing]):
+            file = _file_below(folder, imported)
+            if file is not None and imported not in files:
+                files[imported] = file
+                waiting.append(imported)
+    return files
+
+
+def _file_below(folder: Path, module: str) -> Path | None:
+    """Returns the source file of a module in a folder; None without one, or for a module of ltrbench."""
+    parts = module.split(".")
+    if parts[0] == __name__.partition(".")[0]:
+        return None
+    path = folder.joinpath(*parts)
+    candidates = [path.with_name(f"{path.name}.py"), path / "__init__.py"]
+    return next(filter(Path.is_file, candidates), None)
+
+
+def _imports(module: str, file: Path) -> set[str]:
+    """Returns the names in the import statements of a file, of which some may be no modules, and their
+    packages."""
+    package = module
+    if file.name != "__init__.py":
+        package = module.rpartition(".")[0]
+    names: list[str] = []
+    # The import of a module that cannot be read raises the error.
+    with contextlib.suppress(SyntaxError, ImportError):
+        for node in ast.walk(ast.parse(file.read_bytes())):
+            if isinstance(node, ast.Import):
+                names.extend(alias.name for alias in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                source = "." * node.level + (node.module or "")
+                base = importlib.util.resolve_name(source, package)
+                names.extend(f"{base}.{alias.name}" for alias in node.names)
+    imported: set[str] = set()
+    for name in names:
+        imported.update(itertools.accumulate(name.split("."), "{}.{}".format))
+    return imported
 
 
 # ---- Durable files, and remedies for errors of the disk.

@@ -30,7 +30,7 @@ from ltrbench.errors import (
     UndefinedMetricError,
     did_you_mean,
 )
-from ltrbench.folders import import_user_module
+from ltrbench.folders import files_of_module, import_user_module
 from ltrbench.metrics.conventions import (
     DEFAULT,
     Aggregation,
@@ -664,7 +664,7 @@ def load_plugins(modules: Sequence[str], option: str) -> None:
 
 
 def plugin_versions() -> dict[str, str]:
-    """Returns module -> version and hash of the source file, for each plug-in with metrics."""
+    """Returns module -> version and hash of the source files, for each plug-in with metrics."""
     modules = sorted({metric.function.__module__ for metric in METRICS.values()})
     return {
         name: _version(name) for name in modules if not name.startswith("ltrbench.")
@@ -700,14 +700,15 @@ def _load(name: str, option: str) -> None:
 
 
 def _version(name: str) -> str:
-    module = sys.modules.get(name)
-    file = getattr(module, "__file__", None)
     package = sys.modules.get(name.partition(".")[0])
     stated = getattr(package, "__version__", None)
     source = "no source file"  # a notebook's cells
-    if file is not None and Path(file).is_file():
-        content = Path(file).read_bytes()
-        source = f"{_HASH}{hashlib.sha256(content).hexdigest()[:16]}"
+    files = files_of_module(name)
+    if files:
+        digest = hashlib.sha256()
+        for module in sorted(files):
+            digest.update(files[module].read_bytes())
+        source = f"{_HASH}{digest.hexdigest()[:16]}"
     if stated is None:
         return source
     return f"{stated} {source}"

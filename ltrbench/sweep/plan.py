@@ -36,7 +36,7 @@ from ltrbench.data import Splits
 from ltrbench.errors import ConfigError, LtrbenchError, ResultError
 from ltrbench.experiment import ChosenSettings, Experiment
 from ltrbench.experiment.loading import load_once
-from ltrbench.folders import find_class
+from ltrbench.folders import files_of_module, find_class
 from ltrbench.measure import described, now, versions, without_password
 from ltrbench.metrics.evaluation import plugin_versions
 from ltrbench.native.objectives.base import Objective
@@ -299,16 +299,17 @@ def _code_of_search(search: type[Search]) -> str:
 
 
 def _code_of_users(*classes: type) -> dict[str, str]:
-    """Returns module -> digest of the modules outside of ltrbench that define these classes."""
+    """Returns module -> digest of the modules outside of ltrbench that define these classes, and of the
+    user's modules that they import."""
     kinds = itertools.chain.from_iterable(built.__mro__ for built in classes)
     digests = {}
     for name in sorted({kind.__module__ for kind in kinds}):
         # The classes of the standard library, such as ABC, are part of the version of Python.
         if name.partition(".")[0] in sys.stdlib_module_names:
             continue
-        file = getattr(sys.modules.get(name), "__file__", None)
-        if file and _FOLDER not in Path(file).parents:
-            digests[name] = _digest(Path(file))
+        for module, file in files_of_module(name).items():
+            if _FOLDER not in file.parents:
+                digests[module] = _digest(file)
     return digests
 
 

@@ -19,6 +19,7 @@ from plan_cases import fail, finish, job, jobs, numbered, numbers_on_disk
 from ltrbench.cli.verbs.sweeps import redrafted
 from ltrbench.errors import ConfigError, ResultError
 from ltrbench.experiment.loading import forget
+from ltrbench.folders import files_of_module, import_user_module
 from ltrbench.runs.origin import Origin, Trained, Trial
 from ltrbench.runs.record import INTERRUPTED
 from ltrbench.runs.writing import hold
@@ -473,6 +474,31 @@ def test_a_changed_module_of_a_user_changes_the_key(
     (difference,) = after.key.differences(before.key)
     assert "code.backend_of_user" in difference
     del sys.modules["backend_of_user"]
+
+
+def test_the_modules_that_a_module_of_a_user_imports_belong_to_its_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = {
+        "plugin_of_user": "import json, numpy\nimport shop.losses\n",
+        "shop/__init__": "",
+        "shop/losses": "from . import gains\n",
+        "shop/gains": "def f():\n    from helper_of_user import EXPONENT\n",
+        "helper_of_user": "import plugin_of_user\nEXPONENT = 2.0\n",
+        "unused": "",
+    }
+    for name, text in texts.items():
+        path = tmp_path / f"{name}.py"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    monkeypatch.chdir(tmp_path)
+    import_user_module("plugin_of_user")
+    modules = {"plugin_of_user", "shop", "shop.losses", "shop.gains", "helper_of_user"}
+    assert set(files_of_module("plugin_of_user")) == modules
+    # An installed module imports installed ones.
+    assert set(files_of_module("yaml")) == {"yaml"}
+    for name in modules & set(sys.modules):
+        del sys.modules[name]
 
 
 def test_only_a_job_with_a_search_depends_on_the_code_and_the_packages_of_searches() -> (
