@@ -478,8 +478,9 @@ class Ranker(ABC, Estimator):
     """Learns scores that rank the documents of each query well when sorted in descending order.
 
     A ranker never evaluates itself and never changes its input. The score of a document depends only on its
-    features, not on the batch; that of a list-wise ranker also on the other documents of its query. The same
-    seed gives the same scores.
+    features, not on the batch; that of a list-wise ranker also on the other documents of its query, and its
+    last bits on the number of queries scored together (float32: relative differences of about 1e-6). The
+    same seed gives the same scores.
     """
 
     seed: int = setting(
