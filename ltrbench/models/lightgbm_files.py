@@ -163,8 +163,8 @@ def _nested(tree: FlatTree) -> str:
 #     monotone constraints
 #
 # A tree without a record gets gains, weights and counts of 0. The trees of a random forest (`average_output`)
-# get the weight 1 / T for T trees: its scores are their mean, as `predict` returns it, where
-# `predict(raw_score=True)` returns the sum. A written file has the weights in its leaf values.
+# get the weight 1 / T for T trees: its scores are their mean, as `predict` returns it but for the last bits,
+# where `predict(raw_score=True)` returns the sum. A written file has the weights in its leaf values.
 #
 # `Booster.predict` reads features of at most `LARGEST_ZERO` in absolute value as 0 before any tree sees
 # them. The thresholds of an `Ensemble` that is read are therefore `beside_zeros`.

@@ -1,8 +1,9 @@
 """Models that were trained elsewhere: model files of LightGBM, XGBoost and RankLib as rankers.
 
 The file stays as it is. The trees are read from it, and scores are computed in the arithmetic of its library:
-those of LightGBM and XGBoost bit for bit, those of RankLib up to the last bits of float32. The library is not
-needed.
+those of LightGBM and XGBoost bit for bit, those of RankLib up to the last bits of float32. Scores of random
+forests of LightGBM differ in the last bits of float64, because each tree is divided by the number of trees.
+The library is not needed.
 """
 
 from __future__ import annotations
