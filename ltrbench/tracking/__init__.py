@@ -63,11 +63,12 @@ class Tracker(ABC):
         return False
 
     def register(self, name: str, run: Run, reason: str, again: bool = True) -> str:
-        """Registers the model of a logged run as the next version and the champion of `name`.
+        """Registers the model of a logged run as the next version and the champion of `name`; a run that is
+        a version already stays that version.
 
         Args:
             reason: which model it is and why it was chosen, for the description of the version.
-            again: whether a run that is a version already becomes the champion again.
+            again: whether it becomes the champion although a run of the sweep has been registered before.
 
         Returns:
             The address of the version, for the closing lines of a command.

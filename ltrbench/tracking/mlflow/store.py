@@ -510,8 +510,7 @@ class MLflowStore:
                 "reason": reason,
             }
             known = _version_of(client, name, logged.info.run_id)
-            if known is not None and not again:
-                return f"models:/{name}/{known.version}, as before"
+            stays = not again and (known is not None or self._has_version(name))
             made = known
             if made is None:
                 logged_model = client.get_logged_model(model_id)
@@ -523,9 +522,23 @@ class MLflowStore:
                     description=f"{reason}\n\nOn {data}: {command(run.result)}",
                     model_id=model_id,
                 )
+            if stays:
+                return f"models:/{name}/{made.version}, and the {CHAMPION} is unchanged"
             client.set_registered_model_alias(name, CHAMPION, made.version)
         already = ", as which the run was registered before" if known else ""
         return f"models:/{name}@{CHAMPION} is version {made.version}{already}"
+
+    def _has_version(self, name: str) -> bool:
+        """Returns whether a run in the folder of the sweep was registered under a name."""
+        if self._sweep is None:
+            return False
+        for version in self._client.search_model_versions(f"name = '{name}'"):
+            if not version.run_id:
+                continue
+            tags = self._client.get_run(version.run_id).data.tags
+            if Path(tags.get(_FOLDER, "")).is_relative_to(self._sweep):
+                return True
+        return False
 
     def _find_logged(self, run: Run) -> MlflowRun | None:
         """Returns the complete copy of a run, stored by this command or an earlier one, or None."""
