@@ -37,7 +37,7 @@ from ltrbench.compare.guards import COSTS, LATENCY, Guard
 from ltrbench.compare.remarks import leak_in_words
 from ltrbench.compare.table import ModelRow
 from ltrbench.data import Splits
-from ltrbench.errors import ResultError
+from ltrbench.errors import ConfigError, ResultError
 from ltrbench.measure import latency_of
 from ltrbench.rankers.base import load_ranker
 from ltrbench.runs.record import Run, class_and_folder_of_model
@@ -100,6 +100,7 @@ def decide(comparison: Comparison) -> Decision | None:
     """Returns the decision; None with a single row.
 
     Raises:
+        ConfigError: A guard is on latency, and the settings do not measure it.
         ResultError: A guard is on latency, and none of the rows has a model.
     """
     if len(comparison.rows) < 2:
@@ -416,9 +417,12 @@ def _check_of_cost(comparison: Comparison, row: ModelRow, guard: Guard) -> Check
     value = row.peak_memory_mb
     if guard.metric == LATENCY:
         measure = comparison.settings.latency
-        value = None
-        if measure is not None:
-            value = measure(row)
+        if measure is None:
+            raise ConfigError(
+                f"the guard {guard} needs a measurement: set latency in the Settings, as in "
+                "functools.partial(latency_of_row, load_splits=...), or use the verb compare."
+            )
+        value = measure(row)
     return Check(guard.metric, value, limit=guard.limit, sense=AT_MOST)
 
 

@@ -13,7 +13,14 @@ from run_cases import finished_run
 from toy_runs import write
 
 from ltrbench.cli.verbs.runs import load_splits
-from ltrbench.compare import Guard, Settings, compare, read_attributes, slices
+from ltrbench.compare import (
+    Guard,
+    Settings,
+    answer_of,
+    compare,
+    read_attributes,
+    slices,
+)
 from ltrbench.compare.derived import Fusing, Import, fuse, import_like, import_runs
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import LtrbenchError
@@ -51,9 +58,8 @@ def sliced(folder: Path, name: str, attributes: str = "query_id,kind\n1,a\n") ->
 
 
 def guarded(folder: Path, guard: str) -> object:
-    return compare(
-        pair(folder), settings=Settings(guards=(Guard.parse(guard),), baseline="native")
-    )
+    settings = Settings(guards=(Guard.parse(guard),), baseline="native")
+    return answer_of(compare(pair(folder), settings=settings)[0])
 
 
 def two_settings(folder: Path) -> list[Run]:
@@ -138,6 +144,7 @@ REFUSALS: list[tuple[Call, tuple[object, ...]]] = [
     (lambda _: Guard.parse("latency=2"), ("'2'", "unit", "latency=2ms")),
     (lambda _: Guard.parse("ndcg@10"), ("ndcg@10:", "''", "ndcg@10=-0.005")),
     (lambda _: Guard.parse("ndcg@10=0.01"), ("'0.01'", "ndcg@10=-0.005")),
+    (lambda t: guarded(t, "latency=2ms"), ("latency=2ms", "Settings")),
     (lambda t: guarded(t, "value@10=-1"), ("'value@10'", "data.keep")),
     (lambda t: guarded(t, "ndcg@10:tial=-0.01"), ("'tial'", "'tail'?", "head, torso")),
     (lambda t: guarded(t, "ndcg@10:tail=-0.01"), ("no query", "'tail'", "`weight`")),
