@@ -156,6 +156,9 @@ class Destination(Protocol):
     def check_data(self, ranker: Ranker, train: RankingDataset) -> None:
         """Raises ConfigError for a ranker that is trained on these data."""
 
+    def caution(self, ranker: Ranker) -> str:
+        """Returns why the trained model may be refused; empty if no reason is known."""
+
 
 @dataclass(frozen=True)
 class ChosenSettings:
@@ -638,7 +641,11 @@ def _warn_of_load(level: int) -> None:
 
 
 def _notes_on_start(experiment: Experiment, splits: Splits) -> Iterator[str]:
-    """Yields the notes of the splits, and one if the model of `warm_start` may have seen held-out queries."""
+    """Yields the notes of the splits, and what may be wrong with the target and the model of `warm_start`."""
+    if experiment.destination is not None:
+        caution = experiment.destination.caution(experiment.ranker)
+        if caution:
+            yield caution
     if not isinstance(experiment.origin, Final):
         yield from splits.notes
     start = getattr(experiment.ranker, "warm_start", None)

@@ -139,6 +139,16 @@ class Destination:
                 f"{export.limits[MISSING_VALUES]} Fill in the values, or leave these features out."
             )
 
+    def caution(self, ranker: Ranker) -> str:
+        """Returns why the target may refuse the trained model of a ranker that `check_ranker` accepts; empty
+        if no reason is known."""
+        if not isinstance(ranker, LinearRanker):
+            return ""
+        reason = self._export(ranker, ("1",), has_missing_values=False).negative_scores
+        if not reason:
+            return ""
+        return f"The model may have negative scores, and is refused then: {reason}"
+
     def _refuse_categories(self, ranker: Ranker, train: RankingDataset) -> None:
         """Raises ConfigError if the target cannot hold the splits of a ranker on categorical features."""
         if self.target.holds_categories and ranker.splits_are_readable(train):

@@ -9,6 +9,7 @@ from messages import naming
 from shipped_models import every_target, every_target_and_version, target_of
 from test_every_backend_and_target import BACKENDS, DATA, data_of, fitted
 from test_shipped_categories import log
+from toy_runs import mentions
 
 from ltrbench.errors import ConfigError
 from ltrbench.rankers.catboost import CatBoostRanker
@@ -41,6 +42,17 @@ def test_a_destination_refuses_before_training_what_the_target_refuses_afterward
         return
     with pytest.raises(ConfigError, match=naming(f"target is {name}")):
         destination.check_data(ranker, data_of(kind))
+
+
+@every_target
+def test_a_caution_names_the_scores_that_an_engine_does_not_allow(
+    name: str, options: dict[str, Any]
+) -> None:
+    destination = Destination(target_of(name, options))
+    assert destination.caution(NativeRanker()) == ""
+    holds_linear = options.get("form") != "ranklib"
+    if name in ("elasticsearch", "opensearch") and holds_linear:
+        assert mentions(destination.caution(LinearRanker()), "negative", "solr")
 
 
 @every_target

@@ -382,6 +382,9 @@ class Auto:
         refuse(ranker, dataset)
         if self.destination is not None:
             self.destination.check_data(ranker, dataset)
+            caution = self.destination.caution(ranker)
+            if caution:
+                raise ConfigError(caution)
 
     # The first fits, and the search.
 
