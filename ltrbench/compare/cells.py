@@ -14,7 +14,7 @@ import itertools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from ltrbench.compare.feature_sets import feature_settings
+from ltrbench.compare.feature_sets import feature_settings, with_common_data
 from ltrbench.compare.remarks import Kind, Remark
 from ltrbench.errors import ConfigError
 from ltrbench.folders import find_class
@@ -336,6 +336,18 @@ def newest_runs(runs: Sequence[Run]) -> tuple[list[Run], list[Remark]]:
             )
             remarks.append(remark)
     return [run for run in runs if id(run) in kept], remarks
+
+
+Rows = dict[str, list[Run]]
+"""Row label -> its runs."""
+
+
+def rows_by_table(runs: Sequence[Run]) -> dict[str, Rows]:
+    """Returns name of a table -> its rows, as a comparison of these runs shows them."""
+    compared = [run for run in runs if run.result.is_compared]
+    newest, _ = newest_runs(with_common_data(compared))
+    tables = runs_by_table(newest)
+    return {name: runs_by_label(of_table) for name, of_table in tables.items()}
 
 
 def _varied(

@@ -8,26 +8,21 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
 import shlex
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from statistics import fmean, median
 from typing import NamedTuple
 
-from ltrbench.compare.cells import (
-    settings_of_model,
-)
+from ltrbench.compare.cells import rows_by_table, settings_of_model
 from ltrbench.compare.comparison import Comparison, best_by_validation, only
 from ltrbench.compare.remarks import Kind
 from ltrbench.compare.table import ModelRow
-from ltrbench.errors import ResultError, require_choice
+from ltrbench.errors import LtrbenchError, ResultError, require_choice
 from ltrbench.runs.origin import Final, Origin, Variant
-from ltrbench.runs.record import Run, read_run
+from ltrbench.runs.record import Run, find_runs, read_run
 from ltrbench.tables import format_number
 
-_MOST_FOLDERS = 3
-"""Maximum number of folders in a command."""
 _OTHER_VARIANT = (
     "final does not train the leaves, features or labels of {}. Train a run with these settings, such as "
     "params.num_leaves=15"
@@ -185,20 +180,43 @@ def _choice(comparison: Comparison, model: str | None) -> tuple[Run, ModelRow, s
 def final_command(
     runs: Iterable[Run], model: str | None = None, data: str | None = None
 ) -> str:
-    """Returns the shell command that trains the final model of runs in folders."""
+    """Returns the shell command that trains the final model of these runs, and of no others.
+
+    It names the folders of their sweeps if all runs there are among these runs, and otherwise each run.
+
+    Args:
+        model: label of a row, or a model.
+        data: name of the table of these runs, if their sweeps have several.
+    """
     runs = list(runs)
     plugins_of_runs = [run.result.config.get("plugins") or () for run in runs]
     plugins = dict.fromkeys(itertools.chain.from_iterable(plugins_of_runs))
-    folders = list(dict.fromkeys(str(_folder_of(run)) for run in runs))
-    folders = (
-        folders if len(folders) <= _MOST_FOLDERS else [os.path.commonpath(folders)]
-    )
-    named = [
-        *(["--model", model] if model else []),
-        *(["--table", data] if data else []),
-    ]
-    named += list(itertools.chain.from_iterable(("--plugin", name) for name in plugins))
-    return shlex.join(["python", "-m", "ltrbench", "final", *folders, *named])
+    folders = list(dict.fromkeys(map(_folder_of, runs)))
+    words = ["--table", data] if data else []
+    if not _have_only(folders, runs, data):
+        folders = [run.path for run in runs]
+        words = []  # these runs are one table
+    if model:
+        words = ["--model", model, *words]
+    words += itertools.chain.from_iterable(("--plugin", name) for name in plugins)
+    named = map(str, folders)
+    return shlex.join(["python", "-m", "ltrbench", "final", *named, *words])
+
+
+def _have_only(folders: Sequence[Path], runs: Sequence[Run], data: str | None) -> bool:
+    """Returns whether a comparison of folders, or its table of some data, has no other trained runs."""
+    try:
+        tables = rows_by_table(find_runs(folders))
+    except LtrbenchError:  # other runs there cannot be read, or are no longer there
+        return False
+    compared = set()
+    for name, rows in tables.items():
+        if data not in (None, name):
+            continue
+        for run in itertools.chain.from_iterable(rows.values()):
+            if run.result.origin.was_fitted:
+                compared.add(run.path.resolve())
+    return compared == {run.path.resolve() for run in runs}
 
 
 def _folder_of(run: Run) -> Path:
@@ -225,7 +243,7 @@ def refuse_part(
     origin = run.result.origin
     # A run without a model is refused where a model is read.
     if run.result.part and not anyway and origin.has_model:
-        command = final_command([run], run.result.model)
+        command = _command_of_row(run)
         remedy = f"Train the chosen settings on all labelled queries with {command}"
         if isinstance(origin, Variant) and not origin.has_fewer_trees:
             remedy = f"{_OTHER_VARIANT.format(run.result.model)}, and then use final"
@@ -233,3 +251,18 @@ def refuse_part(
             f"{run.path} is not {purpose}: it was trained on {run.result.part}, without the other queries. "
             f"{remedy}, or {otherwise}."
         )
+
+
+def _command_of_row(run: Run) -> str:
+    """Returns the command that trains the final model of the row of a run among the runs of its sweep."""
+    tables = rows_by_table(find_runs(_folder_of(run)))
+    for name, rows in tables.items():
+        for label, of_row in rows.items():
+            if all(other.path != run.path for other in of_row):
+                continue
+            of_table = itertools.chain.from_iterable(rows.values())
+            trained = [other for other in of_table if other.result.origin.was_fitted]
+            data = name if len(tables) > 1 else None
+            return final_command(trained, label, data)
+    # A later run replaces it.
+    return final_command([run], run.result.model)

@@ -22,7 +22,7 @@ from toy_runs import IMPORTED, search_record, write
 
 from ltrbench.cli import main
 from ltrbench.compare import compare
-from ltrbench.compare.final import final_fit
+from ltrbench.compare.final import final_fit, refuse_part
 from ltrbench.errors import LtrbenchError
 from ltrbench.runs import find_runs, load, read_run
 from ltrbench.runs.origin import Final, Trained
@@ -109,6 +109,19 @@ def test_a_model_of_a_part_is_not_deployed(
     # The run of these tests has no model, which is the next thing that is noticed.
     main([verb, str(made.path), *options, "--anyway"])
     assert "no model" in capsys.readouterr().err
+
+
+def test_the_command_for_a_part_names_the_row_of_its_settings(tmp_path: Path) -> None:
+    made = {}
+    for leaves in (7, 15):
+        ranker = {"class": "x", "fields": {"num_leaves": leaves}}
+        folder = tmp_path / "study" / str(leaves)
+        (made[leaves],) = runs_of(
+            folder, [5], ranker=ranker, data_settings={"cv": 3}, sweep=str(tmp_path)
+        )
+    command = shlex.join(["final", str(tmp_path), "--model", "native num_leaves=7"])
+    with pytest.raises(LtrbenchError, match=naming(command)):
+        refuse_part(made[7], "shipped")
 
 
 def test_a_choice_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
