@@ -22,7 +22,8 @@ from ltrbench.compare.final import final_command
 from ltrbench.compare.table import (
     PairedQueries,
 )
-from ltrbench.runs.record import Run, as_products, quoted
+from ltrbench.runs.record import Run, as_products
+from ltrbench.runs.spec import SETTINGS_OF_ONE_COMMAND, digest_of
 from ltrbench.statistics.claims import UNDECIDED
 
 NUM_FOLDS = 5
@@ -31,9 +32,10 @@ NUM_RESAMPLES = 5
 START_UP = (
     10.0  # seconds in which a command starts, and compares and reports at its end
 )
-_REPEATED = (
-    "multirun/repeated"  # folder of several commands, so that their runs are compared
-)
+_OF_FOLDS: tuple[str, ...] = ("data.fold", "cv", "data.cv", "cv_split", "data.cv_split")
+"""Settings that `cv`, where it is added, replaces."""
+_DIGITS = 8  # of the name of a folder
+_OF_RESAMPLES: tuple[str, ...] = ("replicates", "replicates.number", "replicates.index")
 
 
 @dataclass(frozen=True)
@@ -109,16 +111,19 @@ def _repeat(comparison: Comparison, rows: Sequence[Sequence[Run]]) -> NextStep |
     if has_test_set:
         number = NUM_RESAMPLES
         added = {"replicates": str(number)}
+        removed = _OF_RESAMPLES
         how = f"trains each model on {number} resamples of the training queries"
     elif data.get("split_by"):
-        number = NUM_WINDOWS
+        number = data.get("cv") or NUM_WINDOWS
+        removed = _OF_FOLDS
         added = {"cv": str(number), "cv_split": "forward"}
         how = f"trains each model for {number} windows of time, each tested later"
     else:
-        number = NUM_FOLDS
+        number = data.get("cv") or NUM_FOLDS
+        removed = _OF_FOLDS
         added = {"cv": str(number)}
         how = f"trains each model on {number} folds, so that every query is tested"
-    command = _command(rows, added)
+    command = _command(rows, added, removed)
     if not command:
         return None
     seconds = number * sum(
@@ -144,11 +149,19 @@ def about(seconds: float) -> str:
     return f"about {count} {unit if count == 1 else f'{unit}s'}"
 
 
-def _command(rows: Sequence[Sequence[Run]], added: Mapping[str, str]) -> str:
+def _command(
+    rows: Sequence[Sequence[Run]],
+    added: Mapping[str, str],
+    removed: Sequence[str],
+) -> str:
     """Returns the command that trains rows with further overrides; empty if a run has no command, or if runs
     were started with different flags or from different folders.
 
-    Rows of imported scores have no training, and stay as they are.
+    Rows with different settings need several commands: they write into one folder, whose runs the last one
+    compares. Rows of imported scores have no training, and stay as they are.
+
+    Args:
+        removed: overrides to leave out, besides those of one command.
     """
     firsts = list(itertools.chain.from_iterable(_one_a_fold(runs) for runs in rows))
     if not firsts or any(run.result.overrides is None for run in firsts):
@@ -159,19 +172,26 @@ def _command(rows: Sequence[Sequence[Run]], added: Mapping[str, str]) -> str:
     if len(started_in) != 1 or len(flags) > 1:
         return ""
     values = [f"{key}={value}" for key, value in added.items()]
-    # No model of a fold or resample is registered.
-    removed = {*added, "replicates.number", "replicates.index", "register"}
+    removed = (*removed, *SETTINGS_OF_ONE_COMMAND)
     jobs = [(*_without(run, removed), *values) for run in firsts]
     products = as_products(dict.fromkeys(jobs))
-    into = []
-    if len(products) > 1:
-        into = [f"hydra.sweep.dir={quoted(_REPEATED)}"]
     start_of_command = ["python", "-m", "ltrbench", *sum(flags, ())]
-    words = [[*start_of_command, *product, "-m", *into] for product in products]
+    words = [[*start_of_command, *product, "-m"] for product in products]
+    if len(words) > 1:
+        words = _in_one_folder(words)
     start = Path(started_in.pop())
     if start.is_dir() and not start.samefile(Path.cwd()):
         words.insert(0, ["cd", str(start)])
     return " && ".join(map(shlex.join, words))
+
+
+def _in_one_folder(words: Sequence[list[str]]) -> list[list[str]]:
+    """Returns commands that write into one folder, of which the last one compares all runs."""
+    # Other jobs have another folder, so that no second study is added to a first one.
+    digest = digest_of(words)[:_DIGITS]
+    into = f"hydra.sweep.dir=multirun/repeated-{digest}"
+    *others, last = [[*of_command, into] for of_command in words]
+    return [*([*of_command, "looks=0"] for of_command in others), last]
 
 
 def _one_a_fold(runs: Iterable[Run]) -> list[Run]:

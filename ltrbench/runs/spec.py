@@ -20,14 +20,19 @@ from typing import Any
 
 from ltrbench.measure import plain, without_password
 
-SETTINGS_OF_COMMAND = (
+SETTINGS_OF_ONE_COMMAND = (
     "cv_repeats",
-    "executor",
     "looks",
     "only_trials",
-    "progress",
     "register",
     "stop_after",
+)
+"""Settings of `SETTINGS_OF_COMMAND` that a command on the same experiment does not take over."""
+
+SETTINGS_OF_COMMAND = (
+    *SETTINGS_OF_ONE_COMMAND,
+    "executor",
+    "progress",
     "target",
     "tracking",
 )

@@ -358,6 +358,54 @@ def test_a_single_training_is_repeated_on_folds_or_on_resamples_beside_a_test_se
     assert step.seconds == pytest.approx(number * (1.0 + 0.1 + 2.0 + 0.1) + START_UP)
 
 
+def test_folds_replace_the_one_that_was_trained_and_settings_of_its_command_are_dropped(
+    tmp_path: Path,
+) -> None:
+    chosen = ["data.fold=2", "cv_split=test", "data.split_seed=7"]
+    of_command = ["looks=0", "stop_after=5", "cv_repeats=1", "register=shop"]
+    fields = {
+        "fold": 2,
+        "data_settings": {"cv": 4, "test": None},
+        "overrides": ["model=native", "cv=4", *chosen, *of_command, "tracking=none"],
+    }
+    step = step_of(_of_two_rows(tmp_path, **fields))
+    kept = ["model=native,xgboost", "data.split_seed=7", "tracking=none"]
+    assert shlex.split(step.command)[3:] == [*kept, "cv=4", "-m"]
+    # A publisher's fold has a test set of its own.
+    fields["data_settings"] = {"root": "data"}
+    fields["overrides"] = ["model=native", "data.fold=2"]
+    step = step_of(_of_two_rows(tmp_path / "published", **fields))
+    kept = ["model=native,xgboost", "data.fold=2"]
+    assert shlex.split(step.command)[3:] == [*kept, "replicates=5", "-m"]
+
+
+def _of_two_rows(folder: Path, **fields: Any) -> list[Run]:
+    _, *others = fields.pop("overrides")
+    runs = []
+    for model in ("native", "xgboost"):
+        overrides = [f"model={model}", *others]
+        runs += runs_of(folder, model, (1,), overrides=overrides, **fields)
+    return runs
+
+
+def test_commands_of_one_study_share_a_folder_and_a_single_look(tmp_path: Path) -> None:
+    def commands_of(leaves: int) -> list[list[str]]:
+        folder = tmp_path / str(leaves)
+        fields = {"data_settings": {"cv": None, "test": None}}
+        native = ["model=native", f"params.num_leaves={leaves}"]
+        runs = runs_of(folder, "native", (1,), overrides=native, **fields)
+        runs += runs_of(folder, "xgboost", (1,), **fields)
+        return [*map(shlex.split, step_of(runs).command.split(" && "))]
+
+    first, last = commands_of(7)
+    (folder,) = {word for word in first if word.startswith("hydra.sweep.dir=")}
+    assert folder in last
+    assert ("looks=0" in first, "looks=0" in last) == (True, False)
+    # Other settings are another study.
+    assert folder not in commands_of(15)[0]
+    assert folder in commands_of(7)[0]
+
+
 def test_imported_scores_stay_as_they_are_when_models_are_trained_again(
     tmp_path: Path,
 ) -> None:
@@ -389,6 +437,36 @@ def test_repeated_trainings_lead_to_the_final_model_unless_it_was_not_trained_he
     old = folds(tmp_path, "old", (1,), skill=0.99, origin=IMPORTED)
     settings = Settings(baseline="old", detect=0.001)
     assert answered([*native, *old], settings).next_step is None
+
+
+def test_the_final_model_is_chosen_among_the_compared_runs_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    sweeps = [Path("study", str(number)) for number in range(5)]
+    for number, sweep in enumerate(sweeps):
+        # A path of the command line, and an absolute one.
+        of_sweep = sweep if number else sweep.absolute()
+        folds(of_sweep, f"model{number}", (1,), sweep=str(of_sweep))
+    # Neither the common folder of all, nor a sweep without its weaker settings.
+    assert _named_by_final([sweeps[0].absolute(), *sweeps[1:4]]) == _as_texts(
+        [sweeps[0].absolute(), *sweeps[1:4]]
+    )
+    folds(sweeps[1], "weaker", (1,), skill=0.0, sweep=str(sweeps[1]))
+    some = [sweeps[1] / f"model1{fold}1" for fold in range(1, 6)]
+    assert _named_by_final(some) == _as_texts(some)
+    assert _named_by_final([*some, sweeps[1]]) == _as_texts([sweeps[1]])
+
+
+def _named_by_final(folders: list[Path]) -> list[str]:
+    step = step_of(find_runs(folders))
+    words = shlex.split(step.command)
+    end = words.index("--model") if "--model" in words else len(words)
+    return words[4:end]
+
+
+def _as_texts(folders: list[Path]) -> list[str]:
+    return list(map(str, folders))
 
 
 @pytest.mark.parametrize(
