@@ -59,7 +59,7 @@ from ltrbench.compare.views import joined
 from ltrbench.errors import ResultError
 from ltrbench.plots import PAPER, write_figures
 from ltrbench.runs import Run
-from ltrbench.runs.record import RunResult
+from ltrbench.runs.record import RESULT_FILE, RunResult
 from ltrbench.runs.spec import of_job
 from ltrbench.statistics.checks import AT_MOST, FAILS, Check
 from ltrbench.tables import (
@@ -90,8 +90,14 @@ def publish(comparisons: Sequence[Comparison], folder: Path, command: str = "") 
         command: Command that writes the files again, for the report; empty to leave it out.
 
     Raises:
-        ResultError: The files cannot be written, for example on a full disk.
+        ResultError: The folder is that of a run, whose files have the same names; or the files cannot be
+            written, for example on a full disk.
     """
+    if (folder / RESULT_FILE).exists():
+        raise ResultError(
+            f"{folder} is the folder of a run, whose files the comparison would replace. Choose another "
+            "folder, as in --output comparison."
+        )
     try:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / RECORD_FILE).unlink(missing_ok=True)

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from claim_cases import only, runs_of
 from messages import naming
+from run_cases import finished_run
 from toy_runs import NUM_QUERIES, judgments, mentions, write
 
 from ltrbench.compare import (
@@ -392,6 +393,12 @@ def test_values_by_query_have_a_column_for_each_model(
         row.evaluated[0].evaluation.per_query["ndcg@10"][1] for row in comparison.rows
     ]
     assert first[2:] == ["2", *(f"{value:.6f}" for value in values)]
+
+
+def test_a_comparison_does_not_replace_the_files_of_a_run(tmp_path: Path) -> None:
+    run = finished_run(tmp_path, "native")
+    with pytest.raises(ResultError, match=naming(run.path, "--output")):
+        publish([], run.path)
 
 
 def test_a_comparison_is_published_until_its_runs_change_or_its_folder_cannot_be_written(
