@@ -215,6 +215,29 @@ def options_as_words(options: Mapping[str, object]) -> list[str]:
     return words
 
 
+def check_output(option: str, output: Path | None, inputs: Sequence[Path]) -> None:
+    """Raises ConfigError if an output would replace an input of the verb or a file of a run.
+
+    Args:
+        option: option that names the output, for the message.
+        output: None: standard output.
+    """
+    from ltrbench.runs.record import RESULT_FILE
+
+    if output is None or not output.exists():
+        return
+    for path in inputs:
+        if path.exists() and output.samefile(path):
+            raise ConfigError(
+                f"{option} {output} is the file {path} that is read. Choose another file."
+            )
+    for folder in output.resolve().parents:
+        if (folder / RESULT_FILE).is_file():
+            raise ConfigError(
+                f"{option} {output} would replace a file of the run in {folder}. Choose another file."
+            )
+
+
 def write_output(text: str, output: Path | None) -> None:
     """Writes a file, compressed by its extension, which appears only when it is complete; None: prints."""
     if output is None:

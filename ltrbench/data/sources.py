@@ -903,6 +903,11 @@ def reading_options(path: str | Path, config: Mapping[str, Any]) -> dict[str, An
     return options
 
 
+def is_letor(path: Path) -> bool:
+    """Returns whether a path is read as LETOR text, not as a store or a table."""
+    return _reader(path) is read_letor
+
+
 def _reader(path: Path) -> Callable[..., RankingDataset]:
     if is_store(path):
         return read_store

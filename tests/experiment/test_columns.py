@@ -19,7 +19,7 @@ from ltrbench.cli.verbs.runs import load_model, options_as_trained
 from ltrbench.compare import compare, slices
 from ltrbench.compare.groups import column_of_queries
 from ltrbench.data import Judgments, RankingDataset, read_table
-from ltrbench.data.sources import StoreFiles, TableFiles, read_features
+from ltrbench.data.sources import LetorFiles, StoreFiles, TableFiles, read_features
 from ltrbench.data.store import write_store
 from ltrbench.data.tables import write_frame
 from ltrbench.errors import ConfigError, DataError
@@ -74,6 +74,39 @@ def test_a_run_folder_has_the_columns_for_metrics_slices_and_files(
     assert sizes == Counter(column_of_queries(test, "market"))
     with pytest.raises(ConfigError, match=r"brnd.*'brand'"):
         slices(comparison, ["brnd"])
+
+
+@pytest.mark.parametrize(
+    "read", ["features=[bm25]", "categorical=[]", "dates=[bm25]", "feature_names=[x]"]
+)
+def test_options_that_change_the_features_of_a_model_are_refused(
+    table: Path, tmp_path: Path, read: str
+) -> None:
+    source = TableFiles(
+        name="shop", train=str(table), categorical=CATEGORICAL, keep=KEEP
+    )
+    experiment = Experiment(model="random", ranker=RandomRanker(), source=source)
+    done = run(experiment, tmp_path / "run")
+    with pytest.raises(ConfigError, match=naming(read.partition("=")[0], done.path)):
+        options_as_trained(done, load_model(done, None), table, [read])
+
+
+def test_names_of_another_letor_file_must_be_those_of_the_run(tmp_path: Path) -> None:
+    data = tmp_path / "train.txt"
+    lines = [f"{row % 2} qid:{row // 4} 1:{row} 2:{-row}\n" for row in range(80)]
+    data.write_text("".join(lines))
+    same = tmp_path / "same.txt"
+    same.write_text("bm25, 1\nprice, 2\n")
+    swapped = tmp_path / "swapped.txt"
+    swapped.write_text("price, 1\nbm25, 2\n")
+    source = LetorFiles(name="shop", train=str(data), feature_names=str(same))
+    experiment = Experiment(model="random", ranker=RandomRanker(), source=source)
+    done = run(experiment, tmp_path / "run")
+    model = load_model(done, None)
+    read = f"feature_names={same}"
+    assert options_as_trained(done, model, data, [read])["feature_names"] == str(same)
+    with pytest.raises(DataError, match=naming(swapped, "'price'", "'bm25'")):
+        options_as_trained(done, model, data, [f"feature_names={swapped}"])
 
 
 @dataclass

@@ -17,6 +17,7 @@ from ltrbench.cli.console import (
     PATH,
     PLUGIN_OPTION,
     READ_OPTION,
+    check_output,
     echo,
     echo_json,
     facts_as_lines,
@@ -119,6 +120,7 @@ def evaluate_verb(
     """
     from ltrbench.data.score_files import read_scores
 
+    check_output("--per-query", per_query, [data, scores])
     convention = with_settings(preset(preset_name), split_settings("--set", settings))
     metrics = _parse_names(names)
     dataset = read(data, reading)
@@ -501,8 +503,15 @@ def _write_yaml(
     missing = None
     if "missing" in roles:
         missing = parse_value(roles.pop("missing"))
+    check_output("--yaml", path, [file])
     plan = plan_of(file, roles, kept, target, missing)
-    write_plan(dataclasses.replace(plan, name=path.stem), path)
+    plan = dataclasses.replace(plan, name=path.stem)
+    if path.exists() and path.read_bytes() != plan.yaml().encode():
+        raise ConfigError(
+            f"--yaml {path} exists with another content, perhaps edited by hand. Choose another file, or "
+            "remove this one."
+        )
+    write_plan(plan, path)
     for sentence in (*about_data(plan), *about_columns(plan)):
         echo(wrapped(sentence, "  "))
 

@@ -12,6 +12,7 @@ import click
 from ltrbench.cli.console import (
     JSON_OPTION,
     PATH,
+    check_output,
     echo,
     echo_json,
     split_settings,
@@ -342,6 +343,7 @@ def make_verb(
     from ltrbench.clicks.interleaving import lists_of, pools_of
     from ltrbench.data.tables import write_frame
 
+    check_output("--output", output, [first, second])
     scores = (_scores_of(first), _scores_of(second))
     pools = pools_of(*scores, depth)
     lists = lists_of(pools, depth, num_lists, seed)

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
@@ -23,6 +24,7 @@ from ltrbench.cli.console import (
     PLUGIN_OPTION,
     PROGRAM,
     READ_OPTION,
+    check_output,
     echo,
     echo_json,
     facts_as_lines,
@@ -114,6 +116,7 @@ def export_verb(run: Path, kind: str, metric: str, output: Path | None) -> None:
     """
     if kind != "ranklib-idv":
         refuse_ineffective("--metric", without="--format ranklib-idv")
+    check_output("--output", output, [])
     finished = read_run(run)
     with naming(finished):
         if kind == "csv" and output is not None:
@@ -193,6 +196,9 @@ ANYWAY_OPTION = click.option(
 )
 
 _FOR_TABLES_ONLY = ("fetch",)
+
+_OF_THE_MODEL = ("features", "categorical", "categories", "dates", "encode", "exact")
+"""Reader options that decide what a feature of a model is; the run fixes them."""
 
 
 def load_model(run: Run, named: str | None) -> Ranker:
@@ -459,6 +465,7 @@ def predict_verb(
     from ltrbench.data.blocks import without_compression_ending
     from ltrbench.data.sources import read_features, read_ids
 
+    check_output("--output", output, [data])
     finished = read_run(run)
     model = load_model(finished, ranker)
     options = options_as_trained(finished, model, data, reading)
@@ -499,10 +506,15 @@ def _scores_of_lists(
 def options_as_trained(
     run: Run, model: Ranker, file: Path, reading: Iterable[str]
 ) -> dict[str, Any]:
-    """Returns the options that read a file like the training data of a run; `--read` overrides them.
+    """Returns the options that read a file like the training data of a run; `--read` overrides those of the
+    format of the file.
 
     The columns of a table may be in another order, and its categories get the codes of training; a LETOR file
     has neither.
+
+    Raises:
+        ConfigError: `--read` has an option that the run fixes.
+        DataError: A file of feature names has other names than the run.
     """
     from ltrbench.data.sources import reading_options
 
@@ -517,7 +529,43 @@ def options_as_trained(
         options["dates"] = model.dates
     if "encode" in options:
         options["encode"] = model.encoded
-    return {**train, **options, **typed_options(list(reading))}
+    given = typed_options(list(reading))
+    for name in _OF_THE_MODEL:
+        if name in given:
+            raise ConfigError(
+                f"--read {name} changes the features, which the model of {run.path} fixes. Leave it out; a "
+                "file with other features needs another run."
+            )
+    options |= given
+    if "feature_names" in given:
+        _check_names(run, file, options)
+    return {**train, **options}
+
+
+def _check_names(run: Run, file: Path, options: Mapping[str, Any]) -> None:
+    """Raises an error unless `--read feature_names=FILE` has the names of the run: features of LETOR text are
+    read by their numbers."""
+    from ltrbench.data.letor import read_feature_names
+    from ltrbench.data.sources import is_letor
+
+    path = options["feature_names"]
+    if not (is_letor(file) and isinstance(path, str)):
+        raise ConfigError(
+            f"--read feature_names is {path!r}, but {file} is matched with the names of {run.path}. Leave it "
+            "out; only for LETOR text it may be the path of a file of names."
+        )
+    names = read_feature_names(Path(path), options.get("first_index", 1))
+    of_run = tuple(run.result.feature_names or ())
+    if names == of_run:
+        return
+    pairs = zip_longest(names, of_run)
+    differing = (pair for pair in pairs if pair[0] != pair[1])
+    here, there = next(differing)
+    raise DataError(
+        f"{path} has the feature {here!r} where {run.path} has {there!r}, and LETOR text is read by the "
+        f"numbers of its features. Give {file} the numbers of the run, or make a store, which is matched by "
+        f"name: {PROGRAM} data build {file} --output NEW.store --read feature_names={path}."
+    )
 
 
 # ---- The verb `show`: prints one run from its folder.

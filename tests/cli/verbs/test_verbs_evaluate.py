@@ -96,6 +96,31 @@ def test_per_query_writes_a_row_a_query_with_an_empty_cell_where_it_is_skipped(
     assert [float(rows[0][2]), float(rows[2][2])] == [values[0], values[2]]
 
 
+def test_an_output_that_is_the_data_is_refused_and_the_data_stay(
+    files: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = Path(files[0]).read_bytes()
+    assert main(["evaluate", *files, "--per-query", files[0]]) == 2
+    assert re.search(naming("--per-query", files[0]), capsys.readouterr().err)
+    assert Path(files[0]).read_bytes() == before
+
+
+def test_inspect_keeps_a_yaml_that_was_edited(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = tmp_path / "data.csv"
+    rows = [f"{row // 4},{row % 3},{row * row}\n" for row in range(80)]
+    data.write_text("query_id,label,bm25\n" + "".join(rows))
+    path = tmp_path / "shop.yaml"
+    words = ["inspect", str(data), "--yaml", str(path)]
+    assert [main(words), main(words)] == [0, 0]
+    edited = f"{path.read_text()}# edited\n"
+    path.write_text(edited)
+    assert main(words) == 2
+    assert re.search(naming("--yaml", path), capsys.readouterr().err)
+    assert path.read_text() == edited
+
+
 @pytest.mark.parametrize(
     ("words", "parts"),
     [

@@ -120,6 +120,18 @@ def test_values_of_queries_are_those_of_ranklib_and_end_with_their_mean(
     ]
 
 
+def test_a_file_of_a_run_is_not_replaced(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path)
+    record = tmp_path / "result.json"
+    before = record.read_bytes()
+    words = ["export", str(tmp_path), "--format", "scores", "--output", str(record)]
+    assert main(words) == 2
+    assert re.search(naming("--output", record), capsys.readouterr().err)
+    assert record.read_bytes() == before
+
+
 @pytest.mark.parametrize("name", ["score", "label", "query_id", "document_id"])
 def test_a_kept_column_with_the_name_of_another_one_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
