@@ -13,7 +13,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from statistics import fmean
 from typing import NamedTuple
 
 import numpy as np
@@ -34,6 +33,7 @@ from ltrbench.compare.clicks import Evidence
 from ltrbench.compare.derived import default_metric, reported_metrics, unknown_metrics
 from ltrbench.compare.fairness import (
     best_on_validation,
+    mean_on_validation,
     mismatches,
     seen_by_choice,
     values_on_validation,
@@ -41,7 +41,7 @@ from ltrbench.compare.fairness import (
 )
 from ltrbench.compare.feature_sets import with_common_data
 from ltrbench.compare.groups import Slice, group_of_queries
-from ltrbench.compare.remarks import Kind, Remark, leak_in_words, notes_of
+from ltrbench.compare.remarks import Kind, LeftOut, Remark, leak_in_words, notes_of
 from ltrbench.compare.settings import (
     BEST,
     Settings,
@@ -164,6 +164,7 @@ class SweepState(NamedTuple):
         unfinished: Folder of the sweep of each job that has not finished.
         num_jobs: Number of all jobs.
         is_selected: Whether planned trainings of the compared rows are left out.
+        left_out: The rows that lack planned trainings.
         has_others: Whether runs of other data sets are compared as well.
     """
 
@@ -171,6 +172,7 @@ class SweepState(NamedTuple):
     unfinished: Sequence[Path] = ()
     num_jobs: int = 0
     is_selected: bool = False
+    left_out: Sequence[LeftOut] = ()
     has_others: bool = False
 
 
@@ -667,9 +669,9 @@ def best_by_validation(
     validated = values_on_validation(rows, metric, comparison.settings.convention)
     if not validated:
         return None
-    best = best_on_validation(validated)
+    best = best_on_validation(rows, validated)
     row = comparison.row(best)
-    mean = fmean(validated[best].values())
+    mean = mean_on_validation(row, validated[best])
     number = max(validated[best], key=validated[best].__getitem__)
     run = row.runs[number]
     superlative = "best " if len(validated) > 1 else ""

@@ -16,7 +16,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from statistics import fmean
 from typing import NamedTuple
 
 import numpy as np
@@ -343,7 +342,7 @@ def _chosen_by_validation(
         list(itertools.chain.from_iterable(row.evaluated for row in rows))
     )
     if not seen:
-        return best_on_validation(validated), "validation"
+        return best_on_validation(rows, validated), "validation"
     # Each fold may choose by its own validation set, if all choose the same row.
     of_cells = _means_by_cell(rows, validated)
     # Tuned rows first: a search also tries the default settings, so that they are often equal.
@@ -357,16 +356,12 @@ def _means_by_cell(
     rows: Sequence[ModelRow], validated: Mapping[str, Mapping[int, float]]
 ) -> list[dict[str, float]]:
     """Returns label -> mean over the runs of a row, for each cell; rows without a value are left out."""
-    of_cells: dict[DataCell, dict[str, list[float]]] = {}
+    of_cells: dict[DataCell, dict[str, float]] = {}
     for row in rows:
-        for number, value in validated.get(row.label, {}).items():
-            of_rows = of_cells.setdefault(row.evaluated[number].cell, {})
-            of_rows.setdefault(row.label, []).append(value)
-    means = []
-    for of_rows in of_cells.values():
-        of_cell = {label: fmean(values) for label, values in of_rows.items()}
-        means.append(of_cell)
-    return means
+        of_row = row.means_by_cell(validated.get(row.label, {}))
+        for cell, mean in of_row.items():
+            of_cells.setdefault(cell, {})[row.label] = mean
+    return list(of_cells.values())
 
 
 def _is_best_in_all(

@@ -295,7 +295,7 @@ def _about_settings(
                 Kind.BEST_BY_VALIDATION,
                 count=len(rows),
                 model=str(source),
-                best=best_on_validation(validated),
+                best=best_on_validation(rows, validated),
             )
 
 
@@ -395,9 +395,24 @@ def _on_the_same_folds(
     return shared
 
 
-def best_on_validation(validated: Mapping[str, Mapping[int, float]]) -> str:
+def best_on_validation(
+    rows: Sequence[ModelRow], validated: Mapping[str, Mapping[int, float]]
+) -> str:
     """Returns the label of the row with the highest mean; the first one in case of ties."""
-    return max(validated, key=lambda label: fmean(validated[label].values()))
+    means = {}
+    for row in rows:
+        if row.label in validated:
+            means[row.label] = mean_on_validation(row, validated[row.label])
+    return max(means, key=means.__getitem__)
+
+
+def mean_on_validation(row: ModelRow, values: Mapping[int, float]) -> float:
+    """Returns the mean over cells, so that a cell that lacks runs weighs as much as the others.
+
+    Args:
+        values: index of a run in the row -> its value.
+    """
+    return fmean(row.means_by_cell(values).values())
 
 
 def _value_on_validation(run: Run, metric: str, convention: Convention) -> float | None:

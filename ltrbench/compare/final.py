@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from ltrbench.compare.cells import rows_by_table, settings_of_model
 from ltrbench.compare.comparison import Comparison, best_by_validation, only
-from ltrbench.compare.remarks import Kind
+from ltrbench.compare.remarks import Kind, left_out_in_words
 from ltrbench.compare.table import ModelRow
 from ltrbench.errors import LtrbenchError, ResultError, require_choice
 from ltrbench.runs.origin import Final, Origin, Variant
@@ -104,6 +104,11 @@ def final_fit(
             f"Number of {unit}: {_trees_in_words(num_trees, origin, is_scaled)}"
         )
     notes.append(_estimate_in_words(origin))
+    left_out = comparison.sweeps.left_out
+    if left_out:
+        notes.append(
+            f"The sweep is not complete: {left_out_in_words(left_out)}. `resume` trains them."
+        )
     failed = [each for each in comparison.remarks if each.kind is Kind.FAILED_RUN]
     notes.extend(remark.note.sentence for remark in failed)
     return FinalFit(run, num_trees, origin, tuple(notes))

@@ -240,14 +240,15 @@ class ModelRow:
         return _mean_known(map(_model_mb, self.runs))
 
     def mean(self, metric: str) -> float | None:
-        """Returns the mean over cells of the mean over runs; None if no query counts in any cell.
+        """Returns the mean over cells of `mean_over_runs`; None if no query counts in any cell.
 
         The weight of a cell in a metric of clicks is its number of lists.
         """
         known = []
         weights = []
         for items in self.cells.values():
-            mean = fmean(item.evaluation.means[metric] for item in items)
+            of_runs = [item.evaluation.means[metric] for item in items]
+            mean = mean_over_runs(items, of_runs)
             if not isnan(mean):
                 known.append(mean)
                 weights.append(items[0].weight_of_cell(metric))
@@ -256,6 +257,32 @@ class ModelRow:
         if len(set(weights)) == 1:
             return fmean(known)
         return fmean(known, weights)
+
+    def means_by_cell(self, values: Mapping[int, float]) -> dict[DataCell, float]:
+        """Returns cell -> `mean_over_runs`, of the cells with a value.
+
+        Args:
+            values: index of a run in the row -> its value.
+        """
+        numbers = grouped(values, lambda number: self.evaluated[number].cell)
+        means = {}
+        for cell, of_cell in numbers.items():
+            items = [self.evaluated[number] for number in of_cell]
+            means[cell] = mean_over_runs(items, [values[number] for number in of_cell])
+        return means
+
+
+def mean_over_runs(items: Sequence[EvaluatedRun], values: Sequence[float]) -> float:
+    """Returns the mean over resamples of the mean over the seeds of each one.
+
+    Args:
+        items: runs of a row in one cell.
+        values: one for each run.
+    """
+    of_resamples: dict[int | None, list[float]] = {}
+    for item, value in zip(items, values, strict=True):
+        of_resamples.setdefault(replicate_of(item.run).resample, []).append(value)
+    return fmean(map(fmean, of_resamples.values()))
 
 
 def mean_seconds(results: Sequence[RunResult]) -> dict[str, float]:

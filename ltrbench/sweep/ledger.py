@@ -274,6 +274,7 @@ def _as_look(
         [] if selected else plans.unfinished(),
         len(plans.planned),
         is_selected=bool(left_out or selected),
+        left_out=left_out,
         has_others=bool(set(compared).difference(plans.label_of)),
     )
     item = replace(item, sweeps=state)

@@ -116,6 +116,41 @@ def test_the_model_to_use_is_named_with_the_validation_value_that_it_was_chosen_
     assert mentions(choice.reason, "lightgbm", "missing folds")
 
 
+def test_a_lost_run_does_not_make_its_fold_weigh_less(tmp_path: Path) -> None:
+    # Fold 2 is the hard one, where a seed of native is lost.
+    valid = {
+        "native": {(1, 0): 0.80, (1, 1): 0.80, (2, 0): 0.30},
+        "lightgbm": {(1, 0): 0.81, (1, 1): 0.81, (2, 0): 0.31, (2, 1): 0.31},
+    }
+    runs = []
+    for model, values in valid.items():
+        for (fold, seed), value in values.items():
+            path = tmp_path / f"{model}{fold}{seed}"
+            run = write(path, model, fold=fold, seed=seed)
+            metrics = {**run.result.metrics, "valid/ndcg@10": value}
+            runs.append(Run(run.path, replace(run.result, metrics=metrics)))
+    comparison = only(runs)
+    choice = best_by_validation(comparison)
+    assert choice.row.label == "lightgbm"
+    assert choice.metrics["valid/ndcg@10"] == pytest.approx((0.81 + 0.31) / 2)
+    (other,) = (row for row in comparison.rows if row.label == "native")
+    choice = best_by_validation(comparison, [other])
+    assert choice.metrics["valid/ndcg@10"] == pytest.approx((0.80 + 0.30) / 2)
+
+
+def test_the_shown_means_differ_by_the_shown_difference_also_if_a_run_is_lost(
+    tmp_path: Path,
+) -> None:
+    runs = []
+    for model, number, seed in itertools.product("ab", (1, 2, 3), (0, 1)):
+        folder = tmp_path / f"{model}{number}{seed}"
+        (run,) = resampled(folder, model, (number,), skill=1.0 + number + 2 * seed)
+        runs.append(replace(run, result=replace(run.result, seed=seed)))
+    comparison = only(runs[1:])
+    shown = [row.metrics["ndcg@10"] for row in comparison.rows]
+    np.testing.assert_allclose(comparison.queries.sample.means, shown)
+
+
 def test_guards_are_not_checked_against_a_row_that_nobody_named(tmp_path: Path) -> None:
     guarded = Settings(baseline="c", guards=(Guard.parse("ndcg@5=-0.005"),))
     runs = [

@@ -609,17 +609,23 @@ class Auto:
         self.journal.left_out |= too_late(best, left, self.num_folds)
 
     def _chosen(self) -> str:
-        """Returns the model with the highest metric on validation, of the runs of the table."""
-        values: dict[str, list[float]] = {}
+        """Returns the model with the highest metric on validation, of the runs of the table.
+
+        A model without a fold that others have cannot be compared with them.
+        """
+        values: dict[str, dict[object, float]] = {}
         for run in self.runs:
             value = self._value(run)
             if isinstance(run.result.origin, Trial) or value is None:
                 continue
             if run.result.model != BASELINE:
-                values.setdefault(run.result.model, []).append(value)
+                of_model = values.setdefault(run.result.model, {})
+                of_model[run.result.data.get("fold")] = value
         if not values:
             raise self._nothing_trained()
-        return max(values, key=lambda model: fmean(values[model]))
+        most = max(map(len, values.values()))
+        whole = [model for model in values if len(values[model]) == most]
+        return max(whole, key=lambda model: fmean(values[model].values()))
 
     def _rule(self) -> str:
         """Returns how the queries were divided, of the first run of the table."""

@@ -197,9 +197,11 @@ def _comparisons(
     runs: Sequence[Run], metric: str | None, table: str | None
 ) -> list[Comparison]:
     """Returns the comparisons of the runs; with a table only that of its data set."""
-    from ltrbench.compare import Settings, compare
+    from ltrbench.compare import Settings
+    from ltrbench.sweep.ledger import compare_sweeps
 
-    comparisons = compare(runs, settings=Settings(metric=metric))
+    # The looks stay as they are.
+    comparisons = compare_sweeps(runs, Settings(metric=metric), declared=0)
     require_choice("table", table, [item.data for item in comparisons])
     return [item for item in comparisons if table in (None, item.data)]
 

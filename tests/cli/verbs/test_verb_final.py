@@ -18,11 +18,13 @@ import pytest
 from command_line import run, statuses
 from messages import naming
 from shop_log import shop_log
-from toy_runs import IMPORTED, search_record, write
+from toy_runs import IMPORTED, mentions, search_record, write
 
 from ltrbench.cli import main
 from ltrbench.compare import compare
+from ltrbench.compare.comparison import SweepState
 from ltrbench.compare.final import final_fit, refuse_part
+from ltrbench.compare.remarks import LeftOut
 from ltrbench.errors import LtrbenchError
 from ltrbench.runs import find_runs, load, read_run
 from ltrbench.runs.origin import Final, Trained
@@ -65,6 +67,10 @@ def test_the_trees_are_the_median_of_the_runs_with_the_chosen_settings_rounded_u
     estimate = (row.metrics["ndcg@10"], interval.low, interval.high)
     origin = fit.origin
     assert (origin.estimate, origin.low, origin.high) == estimate
+    # Trainings that the sweep has planned.
+    left_out = [LeftOut(["native"], ["fold 5"], 5)]
+    lacking = replace(comparisons[0], sweeps=SweepState(left_out=left_out))
+    assert mentions(final_fit([lacking], "native").notes, "native", "fold 5", "resume")
     # The runs train on 90 queries each.
     assert final_fit(comparisons, "native", lambda _: 162).num_trees == ceil(
         25.5 * 162 / 90
