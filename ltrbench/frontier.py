@@ -41,6 +41,7 @@ from ltrbench.compare.derived import (
     write_derived,
 )
 from ltrbench.compare.fairness import seen_by_choice, stopped_on_test
+from ltrbench.compare.feature_sets import feature_settings
 from ltrbench.compare.guards import COSTS, LATENCY, MEMORY, Guard
 from ltrbench.compare.remarks import leak_in_words
 from ltrbench.compare.settings import Settings
@@ -106,6 +107,9 @@ Distil = Mapping[str, Callable[[int | None], Ranker]]
 """Name of a model -> its unfitted ranker, given the number of trees of the best row or None."""
 Lists = Mapping[int, Sequence[tuple[Features, bytes]]]
 """Number of documents -> lists: their features, and the body of the request to rank them."""
+_FeatureSet = tuple[tuple[str, str], ...]
+"""The settings of the features of a run: models with different ones read different columns."""
+_ListsOf = Mapping[_FeatureSet, Lists]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,12 +216,13 @@ def frontier(
     settings = _with_guard(replace(settings, metric=before.metric))
     best = _best_of(before)
     trained = [row.label for row in before.rows]
+    # Before the variants, which would be in the way of the command if data could not be read.
+    lists = _lists_of_validation(before.rows, of_variants.load_splits)
     on_step(f"{best.label} is the best of {len(trained)} models on validation")
     made, notes_on_variants = _make_variants(best, of_variants, on_step)
     spare_imports(__name__)  # which each MemoryMeter would visit
     against_best = replace(settings, baseline=best.label)
     after = _on_validation([*runs, *made], against_best)
-    lists = _lists_of_validation(best, of_variants.load_splits)
     done = _priced(after, lists, trained, on_step)
     notes = [*notes, *notes_on_variants, *done.notes]
     return _with_claim(replace(done, notes=notes), after, settings), made
@@ -262,7 +267,7 @@ def _make_variants(
 
 def _priced(
     comparison: Comparison,
-    lists: Lists,
+    lists: _ListsOf,
     trained: Sequence[str],
     on_step: Callable[[str], None],
 ) -> Frontier:
@@ -278,7 +283,8 @@ def _priced(
         if each.row in trained or each.row == cheapest.chosen:
             on_step(f"timing {each.row} in its library and in the formats of ship")
             model = load(each.runs[0])
-            each.times.update(_times(model, lists, FORMS))
+            of_model = lists[_feature_set(model.run)]
+            each.times.update(_times(model, of_model, FORMS))
     return Frontier(
         sentence="",
         metric=comparison.metric,
@@ -301,7 +307,7 @@ def _front(prices: Sequence[Price], cost: str) -> list[str]:
 
 
 def _prices(
-    comparison: Comparison, lists: Lists, on_step: Callable[[str], None]
+    comparison: Comparison, lists: _ListsOf, on_step: Callable[[str], None]
 ) -> tuple[list[Price], list[str]]:
     """Returns the prices by ascending latency, and notes on the rows that have none, or lack a part of it.
 
@@ -694,11 +700,23 @@ def _first_trees(ranker: Ranker, num_trees: int) -> Ranker:
 # ---- Costs: latency of lists of documents of the validation set, size and memory.
 
 
-def _lists_of_validation(row: ModelRow, load_splits: LoadSplits) -> Lists:
-    """Returns lists of each length from the validation set of a row."""
-    first = read_run(row.runs[0].path)
-    validation = dict(load_splits(first))["valid"]
-    return {length: _lists(validation, length) for length in LENGTHS}
+def _lists_of_validation(
+    rows: Sequence[ModelRow], load_splits: LoadSplits
+) -> dict[_FeatureSet, Lists]:
+    """Returns lists of each length from the validation set, with each set of features of the rows."""
+    lists: dict[_FeatureSet, Lists] = {}
+    for row in rows:
+        first = read_run(row.runs[0].path)
+        features = _feature_set(first)
+        if features not in lists:
+            validation = dict(load_splits(first))["valid"]
+            lists[features] = {length: _lists(validation, length) for length in LENGTHS}
+    return lists
+
+
+def _feature_set(run: Run) -> _FeatureSet:
+    """Returns the feature set of a run; a variant has that of the run that it was made from."""
+    return tuple(feature_settings(run).items())
 
 
 def _lists(data: RankingDataset, length: int) -> list[tuple[Features, bytes]]:
@@ -730,12 +748,12 @@ def _as_sent(features: Features, data: RankingDataset) -> list[list[Any]]:
     return as_lists
 
 
-def _price(comparison: Comparison, row: ModelRow, lists: Lists) -> Price:
+def _price(comparison: Comparison, row: ModelRow, lists: _ListsOf) -> Price:
     runs = sorted(
         row.runs, key=lambda run: run.result.best_iteration or 0, reverse=True
     )
     model, memory = _loaded_with_memory(runs[0].path)
-    times = _times(model, lists, (SERVICE,))
+    times = _times(model, lists[_feature_set(model.run)], (SERVICE,))
     costs = {
         LATENCY: times[SERVICE][TYPICAL].median,
         SIZE: row.model_mb or 0.0,

@@ -7,6 +7,7 @@ import json
 import math
 import re
 import shlex
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from run_cases import finished_run
 from shop_log import shop_log
 from toy_runs import judgments, write
 
+from ltrbench import frontier
 from ltrbench.cli import main
 from ltrbench.cli.verbs.runs import load_splits, unfitted
 from ltrbench.compare import Guard, Settings
@@ -26,7 +28,9 @@ from ltrbench.compare.settings import BEST
 from ltrbench.data import TrainingResample
 from ltrbench.frontier import (
     Frontier,
+    Lists,
     Price,
+    Times,
     _cheapest,
     _on_validation,
     _shares_of_trees,
@@ -38,6 +42,7 @@ from ltrbench.native.objectives.query_rmse import QueryRMSE
 from ltrbench.rankers.linear import LinearRanker
 from ltrbench.runs import find_runs, load, read_run
 from ltrbench.runs.origin import Variant
+from ltrbench.runs.record import LoadedModel
 from ltrbench.statistics.checks import HOLDS
 
 METRIC = "ndcg@5"
@@ -118,6 +123,31 @@ def test_every_number_is_that_of_the_run_folders(
         done["chosen"]
         in run("compare", "sweep", "sweep-frontier", folder=tmp_path).stdout
     )
+
+
+def test_each_row_is_timed_on_its_own_features(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shop_log(60, 8).to_csv("shop.csv", index=False)
+    sets = "data.features=[text_match,stock],[stock,text_match],[stock]"
+    data = ["data=table", "data.train=shop.csv", sets]
+    options = ["params.num_trees=2", "importance=none", "tracking=none", "-m"]
+    run("model=native", *data, *options, "hydra.sweep.dir=sweep", folder=tmp_path)
+    columns: dict[tuple[str, ...], set[float]] = {}
+
+    def times_of(model: LoadedModel, lists: Lists, forms: Sequence[str]) -> Times:
+        ((features, _), *_) = lists[min(lists)]
+        columns.setdefault(tuple(model.feature_names), set()).add(features[0, 0])
+        return times(model, lists, forms)
+
+    times = frontier._times
+    monkeypatch.setattr(frontier, "_times", times_of)
+    assert main(["frontier", "sweep"]) == 0
+    # The first column of the lists is the first feature of the model.
+    assert len(columns) == 3
+    assert columns["stock", "text_match"] == columns["stock",]
+    assert columns["stock",] != columns["text_match", "stock"]
 
 
 @pytest.mark.slow
