@@ -213,13 +213,17 @@ class _Command:
             raise ConfigError(
                 "search is set, but a search is a sweep over trials. Add -m, or set search=none."
             )
+        words = _plain(composed.overrides.task)
         spec = RunSpec(
             settings=settings,
             choices=dict(composed.runtime.choices),
-            overrides=_plain(composed.overrides.task),
+            overrides=words,
             flags=self.flags,
         )
         experiment = build_experiment(spec)
+        typed = [*words, *_plain(composed.overrides.hydra)]
+        refuse_settings_of(typed, _OF_SWEEPS, "without -m. Add -m")
+        refuse_unmet(typed, settings)
         experiment.ranker.begin_warm_up()
         tracker = build_tracker(settings)
         tracker.open(None)
@@ -305,6 +309,8 @@ def _check_of_sweep(of_hydra: DictConfig, specs: Sequence[RunSpec]) -> None:
             "hydra.job.chdir, hydra.job.env_set and hydra/job_logging apply to single runs only. Leave "
             "them out, and set environment variables before the command."
         )
+    typed = _plain(of_hydra.overrides.hydra)
+    refuse_settings_of(typed, _OF_RUNS, "with -m. Set hydra.sweep.dir")
     first = specs[0].settings
     for name in SETTINGS_OF_COMMAND:
         if any(spec.settings[name] != first[name] for spec in specs):
@@ -553,6 +559,104 @@ def _typed_nodes(
             yield from _typed_nodes(item, f"{path}{key}.")
 
 
+# ---- Settings without effect in this command, which would only seem to be applied.
+#
+# Only what the command line sets is refused: an experiment may set more than one kind of command needs.
+
+_OF_SWEEPS: Mapping[str, Sequence[str]] = {
+    "only_trials": ("false",),
+    "executor": ("inline",),
+    "looks": ("0", "1"),
+    "hydra.sweep.dir": (),
+    "hydra.sweep.subdir": (),
+}
+"""Setting of a sweep -> its values that change nothing."""
+
+_OF_RUNS: Mapping[str, Sequence[str]] = {"hydra.run.dir": ()}
+"""Setting of a run without -m -> its values that change nothing."""
+
+
+def refuse_settings_of(
+    words: Sequence[str], settings: Mapping[str, Sequence[str]], remedy: str
+) -> None:
+    """Raises ConfigError if the command line sets one of the settings to a value that would change something.
+
+    Args:
+        words: overrides of the command line.
+        remedy: condition without which they have no effect, and how to fulfil it.
+    """
+    typed = _as_typed(word.lstrip("+~") for word in words)
+    for name, harmless in settings.items():
+        value = typed.get(name)
+        if value is not None and value.lower() not in harmless:
+            raise ConfigError(
+                f"{name}={value} has no effect {remedy}, or leave out {name}."
+            )
+
+
+@dataclass(frozen=True)
+class _Need:
+    """A setting that has an effect only beside another one.
+
+    Attributes:
+        is_met: (data settings, settings of the resamples) -> whether the setting has an effect.
+        remedy: as in `refuse_settings_of`.
+        harmless: its values that change nothing.
+    """
+
+    name: str
+    is_met: Callable[[Mapping[str, Any], Mapping[str, Any]], bool]
+    remedy: str
+    harmless: Sequence[str] = ()
+
+
+def _has_resamples(_: Mapping[str, Any], replicates: Mapping[str, Any]) -> bool:
+    return replicates.get("number") is not None
+
+
+_RESAMPLES = "without resamples. Add replicates.number=5"
+
+_NEEDS = (
+    _Need("replicates.kind", _has_resamples, _RESAMPLES),
+    _Need("replicates.share", _has_resamples, _RESAMPLES),
+    _Need("replicates.seed", _has_resamples, _RESAMPLES),
+    _Need(
+        "replicates.share",
+        lambda _, replicates: replicates.get("kind") == "subsample",
+        "on a bootstrap. Set replicates.kind=subsample",
+    ),
+    _Need(
+        "cv_split",
+        lambda data, _: data.get("cv") is not None,
+        "without folds. Set cv=5",
+        harmless=("test",),
+    ),
+    _Need(
+        "data.valid_share",
+        lambda data, _: data.get("valid") is None,
+        "beside a validation file. Set data.valid=null",
+    ),
+    _Need(
+        "data.test_share",
+        lambda data, _: data.get("test") is None,
+        "beside a test file. Set data.test=null",
+    ),
+)
+
+
+def refuse_unmet(words: Sequence[str], settings: Mapping[str, Any]) -> None:
+    """Raises ConfigError if the command line sets a setting of `_NEEDS` without the one that it needs.
+
+    Args:
+        words: overrides of the command line.
+        settings: resolved configuration of the run.
+    """
+    replicates = settings["replicates"] or {}
+    for need in _NEEDS:
+        if not need.is_met(settings["data"], replicates):
+            refuse_settings_of(words, {need.name: need.harmless}, need.remedy)
+
+
 # ---- The sweeper.
 
 
@@ -613,6 +717,7 @@ def _composed(
                 experiments.append(build_experiment(spec))
             except DebiasingError as error:
                 refused.append(error)
+            refuse_unmet(overrides, settings)
             build_tracker(settings)
     if refused and not experiments:
         raise refused[0]
