@@ -503,7 +503,7 @@ class Judgments:
     def ranks_of_rows(self) -> NDArray[np.int64]:
         """(D,), index of each row within its query, from 0. Not kept, because it is used once or never."""
         firsts = np.repeat(self.query_start[:-1], self.query_sizes)
-        return np.arange(self.num_documents) - firsts
+        return read_only(np.arange(self.num_documents) - firsts)
 
     @cached_property
     def best_labels(self) -> PerQuery:

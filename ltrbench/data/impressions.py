@@ -73,6 +73,11 @@ class Impressions:
         steps = np.diff(self.rows, prepend=0)
         if (steps < 0).any():
             raise DataError("impressions: the rows are not in ascending order.")
+        # All metrics of clicks read them.
+        for name, values in vars(self).items():
+            shared = values.view()
+            shared.flags.writeable = False
+            object.__setattr__(self, name, shared)
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -31,7 +31,7 @@ def exponential_gain(labels: Labels) -> NDArray[np.float64]:
 
 def linear_gain(labels: Labels) -> NDArray[np.float64]:
     """G(l) = l (Järvelin and Kekäläinen, 2002, "Cumulated gain-based evaluation of IR techniques")."""
-    return labels
+    return labels.copy()
 
 
 @dataclass(frozen=True)

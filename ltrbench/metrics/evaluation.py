@@ -317,6 +317,9 @@ def _failure(
     if isinstance(error, LtrbenchError):
         kind = type(error)
         text = str(error)
+    # NumPy raises ValueError for many reasons, which only its text tells apart.
+    if isinstance(error, ValueError) and "read-only" in text:
+        text = f"{text}. All metrics share the arrays of a ranking: change a copy, as ranking.labels.copy()."
     which = "the queries together"
     if judgments.num_queries == 1:
         which = f"query {judgments.query_ids[0]}"

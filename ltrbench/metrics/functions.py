@@ -5,7 +5,8 @@ To add a metric, write a function and decorate it with its name, here or in your
 
 A metric takes a Ranking, a cutoff k (None: no cutoff) and a Convention. It returns (Q,) values: the expected
 value over all orders of tied documents; NaN for a query without a relevant document, or without a pair to
-order. `evaluate` replaces NaN by the convention's value.
+order. `evaluate` replaces NaN by the convention's value. All metrics share the arrays of a Ranking, which are
+read-only: a metric that changes one changes a copy.
 
 In the formulas, r is a rank from 0, l_r the label at rank r, rel_r is 1 if l_r is at or above the relevance
 threshold and 0 otherwise, G is the gain, D the discount, n the number of documents of the query, and R the
@@ -28,6 +29,7 @@ from numpy.typing import NDArray
 from ltrbench.clicks.estimators import ClickLog, log_of
 from ltrbench.clicks.propensities import total
 from ltrbench.data import Judgments
+from ltrbench.data.features import read_only
 from ltrbench.errors import (
     ConfigError,
     DataError,
@@ -68,10 +70,21 @@ class Ranking:
     tie_start: Indices
     is_retrieved: NDArray[np.bool_] | None = None
 
+    def __post_init__(self) -> None:
+        self._set("order", self.order)
+        self._set("position_start", self.position_start)
+        self._set("tie_start", self.tie_start)
+        if self.is_retrieved is not None:
+            self._set("is_retrieved", self.is_retrieved)
+
+    def _set(self, name: str, array: NDArray[Any]) -> None:
+        # All metrics read the ranking, so one that wrote into it would change the others.
+        object.__setattr__(self, name, read_only(array))
+
     @cached_property
     def labels(self) -> Labels:
         """(P,), label of the document at each position."""
-        return self.judgments.labels[self.order]
+        return read_only(self.judgments.labels[self.order])
 
     def column(self, name: str) -> NDArray[Any]:
         """Returns (P,), the value at each place of a kept column, or of "query_id" or "document_id".
@@ -94,7 +107,7 @@ class Ranking:
     @cached_property
     def ranks(self) -> Indices:
         """(P,), rank of each position in its query, from 0."""
-        return _ranks(self.position_start)
+        return read_only(_ranks(self.position_start))
 
     @cached_property
     def has_ties(self) -> bool:
@@ -103,17 +116,20 @@ class Ranking:
     @cached_property
     def tie_size(self) -> Indices:
         """(T,), number of documents in each run of tied scores."""
-        return np.diff(np.append(self.tie_start, len(self.order)))
+        bounds = np.append(self.tie_start, len(self.order))
+        return read_only(np.diff(bounds))
 
     @cached_property
     def tie(self) -> Indices:
         """(P,), index of the run of tied scores that contains each position, from 0."""
-        return np.repeat(np.arange(len(self.tie_start)), self.tie_size)
+        runs = np.arange(len(self.tie_start))
+        return read_only(np.repeat(runs, self.tie_size))
 
     @cached_property
     def run_end(self) -> Indices:
         """(P,), position after the end of the run that contains each position."""
-        return (self.tie_start + self.tie_size)[self.tie]
+        end_of_run = self.tie_start + self.tie_size
+        return read_only(end_of_run[self.tie])
 
     def tie_mean(self, values: Values) -> Values:
         """Returns (P,) values, each replaced by the mean over its run of tied scores.
@@ -122,10 +138,11 @@ class Ranking:
         """
         values = _numbers(values)
         if not self.has_ties:
-            return values
+            return values.copy()
         from ltrbench.metrics.kernels import run_means
 
-        return run_means(values, self.tie_start)
+        # numba compiles a second version for writeable arrays.
+        return run_means(read_only(values), self.tie_start)
 
     def sum_first(
         self, values: Values, k: int | None, factors: Values | None = None
@@ -295,9 +312,8 @@ def _order(
     # Imported here because importing numba is slow and `--help` does not need it.
     from ltrbench.metrics.kernels import order_within_queries
 
-    keys = keys.view()
-    keys.flags.writeable = False  # numba compiles a second version for writeable arrays
-    return order_within_queries(keys, query_start, depth)
+    # numba compiles a second version for writeable arrays.
+    return order_within_queries(read_only(keys), query_start, depth)
 
 
 MetricFunction = Callable[..., PerQuery]

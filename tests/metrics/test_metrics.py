@@ -458,6 +458,28 @@ def test_a_metric_does_not_depend_on_the_depth_of_the_ranking(
         )
 
 
+def test_every_array_of_a_ranking_is_read_only() -> None:
+    judgments = Judgments(
+        labels=np.array([1.0, 0.0, 2.0]), query_start=np.array([0, 3])
+    )
+    scores = np.array([0.5, np.nan, 0.5])
+    ranking = rank(judgments, scores, allows_missing=True)
+    arrays = {}
+    for name in dir(ranking):
+        value = getattr(ranking, name)
+        if isinstance(value, np.ndarray):
+            arrays[name] = value
+    assert {
+        "labels",
+        "order",
+        "ranks",
+        "tie",
+        "run_end",
+        "is_retrieved",
+    } <= arrays.keys()
+    assert [name for name, array in arrays.items() if array.flags.writeable] == []
+
+
 def test_scores_that_differ_in_float64_only_are_ties_in_float32() -> None:
     scores = np.array([1.0, 1.0 + 1e-12])
     judgments = one_query([0, 1])

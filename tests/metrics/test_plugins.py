@@ -133,6 +133,35 @@ def test_an_error_in_a_plugin_names_its_line_the_metric_and_the_query() -> None:
         evaluate(ids, TIED, ["t@3"])
 
 
+@pytest.mark.parametrize("scores", [TIED, np.arange(5.0)], ids=["ties", "no ties"])
+@pytest.mark.parametrize(
+    ("shared", "name"),
+    [
+        ("ranking.labels", "inplace"),
+        ("ranking.order", "order"),
+        ("ranking.judgments.ranks_of_rows", "rows"),
+    ],
+)
+def test_a_metric_that_writes_into_a_ranking_is_refused_and_one_that_writes_into_a_copy_changes_no_other(
+    shared: str, name: str, scores: Any
+) -> None:
+    head = SOURCE.partition("    best =")[0].replace("top_gain", name)
+    end = "    values[values < 2] = 0\n    return ranking.sum_first(values, k)\n"
+    plugin(name, f"{head}    values = {shared}\n{end}")
+    load_plugins([name], "plugins")
+    with pytest.raises(ConfigError, match=naming(name, "read-only", "copy")):
+        evaluate(JUDGMENTS, scores, [name, "ndcg"])
+    copies = ("convention.gain(ranking.labels)", "ranking.tie_mean(ranking.labels)")
+    for number, copy in enumerate(copies):
+        source = f"{head}    values = {copy}\n{end}".replace(name, f"{name}_{number}")
+        plugin(f"{name}_{number}", source)
+        load_plugins([f"{name}_{number}"], "plugins")
+    sklearn = replace(preset("sklearn"), metrics=None)
+    before = evaluate(JUDGMENTS, scores, ["ndcg"], sklearn).means["ndcg"]
+    names = [f"{name}_0", f"{name}_1", "ndcg"]
+    assert evaluate(JUDGMENTS, scores, names, sklearn).means["ndcg"] == before
+
+
 def test_the_region_of_equivalence_is_that_of_the_metric_or_none() -> None:
     plugin(source=SOURCE.replace("depth=first_k", "depth=first_k, rope=0.25"))
     load_plugins(["lab_metrics"], "plugins")
