@@ -29,7 +29,7 @@ from ltrbench.data.blocks import gather, read_blocks, without_compression_ending
 from ltrbench.data.dataset import ROLES, Judgments, Unjudged
 from ltrbench.data.impressions import QUERY_TEXT
 from ltrbench.data.letor import document_id
-from ltrbench.data.tables import PARQUET, read_texts
+from ltrbench.data.tables import is_parquet, read_texts
 from ltrbench.errors import DataError
 from ltrbench.shapes import Indices, Scores, Values
 
@@ -477,10 +477,11 @@ def read_score_file(path: Path, columns: Mapping[str, str] | None = None) -> Sco
     """
     ending = without_compression_ending(path).suffix.lower()
     rows = _rows(path)
-    if ending == PARQUET:
+    is_columnar = is_parquet(path)
+    if is_columnar:
         rows = iter([(str(path), [","])])
     location, first = next(rows, (f"{path}:1", []))
-    if ending in (".csv", PARQUET) and "," in " ".join(first):
+    if (is_columnar or ending == ".csv") and "," in " ".join(first):
         rows_of_table = _rows_of_table(path, columns or {})
         expected = f"a table with the columns {', '.join(_TABLE)}"
         run = _run_of_lines(rows_of_table, expected)

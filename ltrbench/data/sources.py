@@ -25,7 +25,7 @@ from typing import Any, Self
 
 from numpy.typing import NDArray
 
-from ltrbench.data.blocks import as_paths, without_compression_ending
+from ltrbench.data.blocks import as_paths
 from ltrbench.data.dataset import RankingDataset
 from ltrbench.data.letor import (
     companions_of,
@@ -57,6 +57,7 @@ from ltrbench.data.store import (
 from ltrbench.data.tables import (
     SPLIT_ROLES,
     gap_between,
+    is_table,
     parts_of,
     read_beside,
     read_split_columns,
@@ -755,7 +756,7 @@ def read_data(
     scratch: str | Path | None = None,
     **options: Any,
 ) -> RankingDataset:
-    """Reads a store, a table (a file with extension .csv or .parquet, compressed or not), or LETOR text.
+    """Reads a store, a table (CSV with the extension .csv, compressed or not, or Parquet), or LETOR text.
 
     Args:
         path: the file or the folder of a store, or several of the same format that form one split.
@@ -911,8 +912,7 @@ def is_letor(path: Path) -> bool:
 def _reader(path: Path) -> Callable[..., RankingDataset]:
     if is_store(path):
         return read_store
-    is_table = without_compression_ending(path).suffix.lower() in (".csv", ".parquet")
-    return read_table if is_table else read_letor
+    return read_table if is_table(path) else read_letor
 
 
 def _options(reader: Callable[..., RankingDataset]) -> list[str]:

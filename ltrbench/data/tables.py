@@ -19,6 +19,7 @@ import contextlib
 import csv
 import io
 import logging
+import os
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -38,6 +39,7 @@ from ltrbench.data.blocks import (
     gather,
     read_blocks,
     refuse_initial_scores,
+    without_compression_ending,
     write_whole,
 )
 from ltrbench.data.dataset import (
@@ -74,6 +76,8 @@ SPLIT_ROLES = ("split_by", "group_by")
 
 _CSV_BLOCK_BYTES = 1 << 24  # at least a row of the widest tables
 PARQUET = ".parquet"
+_MAGIC = b"PAR1"
+"""First and last bytes of a Parquet file."""
 NEARLY_ALL = 0.95
 """Part of the cells of a column from which the others are taken for mistakes."""
 _SHOWN = 8  # maximum number of columns in a message
@@ -549,9 +553,31 @@ def read_frame(path: Path, missing: Collection[str] = MISSING) -> pd.DataFrame:
     return table.rows([], table.columns, missing)
 
 
+def is_table(path: Path) -> bool:
+    """Returns whether a path has named columns: CSV, plain or compressed, or Parquet."""
+    ending = without_compression_ending(path).suffix.lower()
+    return ending in (".csv", PARQUET) or is_parquet(path)
+
+
+def is_parquet(path: Path) -> bool:
+    """Returns whether a path is a Parquet file or a folder of its parts, by its name or its content."""
+    if path.suffix.lower() == PARQUET:
+        return True
+    if path.is_dir():
+        return any(path.rglob(f"*{PARQUET}"))
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        first = file.read(len(_MAGIC))
+        if first != _MAGIC:
+            return False
+        file.seek(-len(_MAGIC), os.SEEK_END)
+        return file.read() == _MAGIC
+
+
 def open_table(path: Path) -> Table:
     """Opens a CSV or Parquet file, of which rows are read later."""
-    if path.suffix.lower() == PARQUET:
+    if is_parquet(path):
         return _open_parquet(path)
     return _open_csv(path)
 
@@ -683,7 +709,7 @@ def _check_parts(parts: Mapping[str, Sequence[str]], names: Sequence[str]) -> No
 
 def parts_of(folder: Path) -> list[Path]:
     """Returns the files of a Parquet folder, in the order in which pyarrow reads them; none for another."""
-    if folder.suffix.lower() != PARQUET:
+    if not is_parquet(folder):
         return []
     parts = []
     for path in sorted(folder.rglob("*")):

@@ -35,7 +35,7 @@ from ltrbench.data.features import CheckedFeatures
 from ltrbench.data.sources import FileSource, LetorFiles, TableFiles
 from ltrbench.data.tables import (
     NEARLY_ALL,
-    PARQUET,
+    is_table,
     missing_words,
     numbers_of_cells,
     open_table,
@@ -80,7 +80,6 @@ TIME = "split_by"
 Roles = Mapping[str, str]
 """Role -> column."""
 
-_TABLES = (".csv", PARQUET)
 _ROWS_OF_CATEGORY = 5
 """Mean number of rows of a text from which the texts of a column are categories, not ids or descriptions."""
 _LOOKED_AT = 1000
@@ -175,11 +174,6 @@ class DataPlan:
         if self.missing is not None:
             settings["missing"] = list(self.missing)
         return settings | {key: value for key, value in named.items() if value}
-
-
-def is_table(path: Path) -> bool:
-    """Returns whether a file has named columns: CSV, plain or compressed, or Parquet."""
-    return without_compression_ending(path).suffix.lower() in _TABLES
 
 
 def propose(

@@ -15,10 +15,17 @@ from messages import naming
 from omegaconf import DictConfig
 from paths import CONF
 
-from ltrbench.data.sources import DataSource, LetorFiles, read_data
+from ltrbench.data.sources import (
+    DataSource,
+    LetorFiles,
+    files_of,
+    read_data,
+    read_features,
+)
 from ltrbench.data.store import write_store
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import ConfigError, DataError
+from ltrbench.experiment.columns import propose
 
 
 def composed(*overrides: str) -> DictConfig:
@@ -247,6 +254,22 @@ def test_a_named_data_set_without_features_is_read_from_tables(
     splits = dict(source.load())
     assert splits["train"].feature_names == ("bm25",)
     assert splits["test"].num_queries == 10
+
+
+@pytest.mark.parametrize("name", ["t.pq", "parts/part-0.parquet"])
+def test_parquet_is_read_as_a_table_whatever_the_name_of_the_file_or_the_folder(
+    tmp_path: Path, name: str
+) -> None:
+    rows = np.arange(80)
+    columns = {"query_id": rows // 4, "label": rows % 3, "bm25": rows**2 / 2}
+    file = tmp_path / name
+    file.parent.mkdir(exist_ok=True)
+    pd.DataFrame(columns).to_parquet(file)
+    path = tmp_path / Path(name).parts[0]
+    assert read_data(path).feature_names == ("bm25",)
+    assert read_features(path)[:3].tolist() == [[0], [0.5], [2]]
+    assert propose(path, {}).is_table
+    assert files_of(path) == [file]
 
 
 @pytest.mark.parametrize("yaml", ["mq2008", "istella_s"])

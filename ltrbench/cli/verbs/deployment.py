@@ -808,12 +808,12 @@ def _read(
     Args:
         known: categories of each feature, which begin with those of the model; None: only those.
     """
-    from ltrbench.data.blocks import without_compression_ending
     from ltrbench.data.features import CheckedFeatures
     from ltrbench.data.sources import read_data
+    from ltrbench.data.tables import is_table
 
     options = options_as_trained(run, model, file, reading)
-    if without_compression_ending(file).suffix.lower() not in (".csv", ".parquet"):
+    if not is_table(file):
         return read_data(file, **options)
     options["categories"] = None
     options["categorical"] = list(model.categories)
