@@ -54,12 +54,14 @@ from ltrbench.compare.report import (
     terms_of,
     text_over_data_sets,
 )
+from ltrbench.compare.settings import Settings
 from ltrbench.compare.table import ModelRow
 from ltrbench.compare.views import joined
 from ltrbench.errors import ResultError
+from ltrbench.metrics.conventions import described_as
 from ltrbench.plots import PAPER, write_figures
 from ltrbench.runs import Run
-from ltrbench.runs.record import RESULT_FILE, RunResult
+from ltrbench.runs.record import RESULT_FILE
 from ltrbench.runs.spec import of_job
 from ltrbench.statistics.checks import AT_MOST, FAILS, Check
 from ltrbench.tables import (
@@ -70,11 +72,13 @@ from ltrbench.tables import (
     format_number,
     listed,
 )
-from ltrbench.untrusted import in_markdown, read_bytes, read_json
+from ltrbench.untrusted import RunTable, in_markdown, read_json, read_run_table
 
 RECORD_FILE = "comparison.json"
 REPORT_FILE = "report.html"
 ENVIRONMENT_FILE = "environment.json"
+_OF_COMPARISON = "made_by_comparison"
+"""Field of a run that is in no folder: `compare` fused or imported its scores."""
 PER_QUERY_TABLE = "per_query.csv"
 _LONGEST_FOLDER_NAME = 60
 """Number of characters; with four bytes each they are below the limit of file systems."""
@@ -256,12 +260,13 @@ def _environment(runs: Sequence[Run]) -> dict[str, object]:
         "threads": sorted(threads),
         # Convention of the metrics below; comparison.json holds the convention of the comparison.
         "convention": dict(first.convention),
-        "runs": [_run_record(run.result) for run in runs],
+        "runs": list(map(_run_record, runs)),
     }
 
 
-def _run_record(result: RunResult) -> dict[str, object]:
+def _run_record(run: Run) -> dict[str, object]:
     """Returns what environment.json has on a run."""
+    result = run.result
     command = None
     if result.command is not None:
         command = shlex.join(result.command)
@@ -279,6 +284,8 @@ def _run_record(result: RunResult) -> dict[str, object]:
         record["search"] = dict(result.search)
     if not result.distributed.get("deterministic", True):
         record["deterministic"] = False
+    if not (run.path / RESULT_FILE).exists():
+        record[_OF_COMPARISON] = True
     return record
 
 
@@ -369,7 +376,8 @@ class Reproduction:
         largest: Largest difference of two values.
         differences: One sentence for each value with too large a difference; empty if all agree.
         num_not_repeatable: Number of runs whose metrics may differ by `TOLERANCE_NOT_REPEATABLE`.
-        not_compared: One sentence for each folder with runs that have no command to match them by.
+        not_compared: One sentence for each folder with runs that have no command to match them by, or that
+            the comparison made, and for columns of queries without a rerun.
     """
 
     exact: bool
@@ -408,17 +416,15 @@ def reproduce(committed: Path, rerun: Path) -> Reproduction:
                 differences.append(f"{check.name}: committed {old}, rerun {new}")
     missing = old_runs.keys() ^ new_runs.keys()
     differences += [f"{command}: only in one of the two" for command in sorted(missing)]
-    old_values = read_bytes(committed / PER_QUERY_TABLE, _REMEDY)
-    new_values = read_bytes(rerun / PER_QUERY_TABLE, _REMEDY)
-    must_be_equal = not reason and not loose
-    if must_be_equal and old_values != new_values:
-        differences.append(f"{PER_QUERY_TABLE}: the values of some queries differ")
-    unmatched = {"committed": before, "rerun": after}
-    not_compared = [
-        _not_compared(name, content)
-        for name, content in unmatched.items()
-        if _without_command(content)
-    ]
+    not_compared = []
+    for name, content in {"committed": before, "rerun": after}.items():
+        not_compared += _not_compared(name, content)
+    if not reason and not loose:
+        lacking, are_equal = _same_queries(committed, rerun)
+        if not are_equal:
+            differences.append(f"{PER_QUERY_TABLE}: the values of some queries differ")
+        if lacking:
+            not_compared.append(f"{PER_QUERY_TABLE}: the rerun lacks {listed(lacking)}")
     if not checks and not differences:
         _refuse_empty(committed, not_compared)
     largest = max((check.value or 0.0 for check in checks), default=0.0)
@@ -433,6 +439,42 @@ def reproduce(committed: Path, rerun: Path) -> Reproduction:
     )
 
 
+def settings_to_rerun(committed: Path) -> Settings:
+    """Returns the metric and the convention of committed results, for the comparison of a rerun.
+
+    Raises:
+        ResultError: This version cannot compute their convention.
+    """
+    path = committed / RECORD_FILE
+    if not path.exists():
+        # Our repository has no large files; its results have the default settings.
+        return Settings()
+    record = read_json(path, _REMEDY)
+    convention = described_as(record.get("convention_fields", {}))
+    if convention is None:
+        raise ResultError(
+            f"{path}: this version cannot compute the convention {record.get('convention')}. {_REMEDY}."
+        )
+    return Settings(metric=record.get("metric"), convention=convention)
+
+
+def _same_queries(committed: Path, rerun: Path) -> tuple[list[str], bool]:
+    """Returns the columns of the committed queries that a rerun lacks, and whether the others are equal.
+
+    A rerun lacks the systems that the comparison fused or imported.
+    """
+    old = read_run_table(committed / PER_QUERY_TABLE, (), _REMEDY)
+    new = read_run_table(rerun / PER_QUERY_TABLE, (), _REMEDY)
+    lacking = [name for name in old.header if name not in new.header]
+    common = [name for name in old.header if name in new.header]
+    return lacking, _columns(old, common) == _columns(new, common)
+
+
+def _columns(table: RunTable, names: Sequence[str]) -> list[tuple[str, ...]]:
+    numbers = map(table.header.index, names)
+    return list(map(table.texts, numbers))
+
+
 def _without_command(content: Mapping[str, Any]) -> list[str]:
     """Returns the numbers, from 1, of the runs that cannot be matched by their command."""
     return [
@@ -442,12 +484,22 @@ def _without_command(content: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _not_compared(name: str, content: Mapping[str, Any]) -> str:
+def _not_compared(name: str, content: Mapping[str, Any]) -> list[str]:
+    """Returns why some runs of a folder are not compared, as sentences."""
+    sentences = []
+    num_runs = len(content["runs"])
     numbers = _without_command(content)
-    return (
-        f"{name}: {len(numbers)} of {len(content['runs'])} runs were started from Python and have no command "
-        f"to match them by (numbers {listed(numbers)} in {ENVIRONMENT_FILE})"
-    )
+    if numbers:
+        sentences.append(
+            f"{name}: {len(numbers)} of {num_runs} runs were started from Python and have no command "
+            f"to match them by (numbers {listed(numbers)} in {ENVIRONMENT_FILE})"
+        )
+    made = sum(_OF_COMPARISON in run for run in content["runs"])
+    if made:
+        sentences.append(
+            f"{name}: {made} of {num_runs} runs were fused or imported by compare, from scores of others"
+        )
+    return sentences
 
 
 def _refuse_empty(committed: Path, not_compared: Sequence[str]) -> NoReturn:
@@ -516,7 +568,7 @@ def _runs_by_command(content: Mapping[str, Any]) -> dict[str, _Record]:
     by_command: dict[str, _Record] = {}
     num_runs: Counter[str] = Counter()
     for run in content["runs"]:
-        if run["command"] is None:
+        if run["command"] is None or _OF_COMPARISON in run:
             continue
         words = shlex.split(run["command"].removesuffix(" -m"))
         command = shlex.join(of_job(words))

@@ -534,3 +534,35 @@ def preset(name: str) -> Convention:
     """
     require_choice("convention", name, PRESETS)
     return PRESETS[name]
+
+
+def described_as(described: Mapping[str, Any]) -> Convention | None:
+    """Returns the convention whose `describe` gives these values, but for its name: a preset, or a preset
+    with settings. None if there is none.
+
+    >>> described_as(with_settings(DEFAULT, {"gain": "linear"}).describe()).name
+    'default with gain=linear'
+    """
+    for base in PRESETS.values():
+        of_base = base.describe()
+        settings = {}
+        for name in SETTABLE:
+            value = described.get(name)
+            if value != of_base[name]:
+                settings[name] = _text_of(name, value)
+        try:
+            convention = with_settings(base, settings)
+        except ConfigError:  # the preset does not allow them
+            continue
+        if convention.describe() == {**described, "name": convention.name}:
+            return convention
+    return None
+
+
+def _text_of(name: str, value: object) -> str:
+    """Returns the text of `with_settings` for the described value of a field."""
+    for text, choice in _CHOICES.get(name, {}).items():
+        described = _name_of(choice) if callable(choice) else plain(choice)
+        if described == value:
+            return text
+    return str(value)

@@ -30,6 +30,7 @@ from ltrbench.compare import (
     slices,
 )
 from ltrbench.compare.claim_sections import leaderboard_section
+from ltrbench.compare.derived import Fusing, fuse
 from ltrbench.compare.leaderboard import as_frame, comparisons_as_json, in_full
 from ltrbench.compare.publish import (
     ENVIRONMENT_FILE,
@@ -38,12 +39,14 @@ from ltrbench.compare.publish import (
     is_published,
     publish,
     reproduce,
+    settings_to_rerun,
 )
 from ltrbench.compare.remarks import notes_of
 from ltrbench.compare.report import terms_of, text_over_data_sets
 from ltrbench.compare.slicing import across
 from ltrbench.compare.views import Figures, Shown
 from ltrbench.errors import ResultError
+from ltrbench.metrics import DEFAULT, PRESETS, with_settings
 from ltrbench.runs import Run
 from ltrbench.tables import Table, anchor
 
@@ -226,6 +229,36 @@ def test_data_sets_with_similar_names_have_folders_of_their_own(tmp_path: Path) 
 NDCG = 0.6896
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        Settings(metric="map"),
+        Settings(convention=PRESETS["ranklib"]),
+        Settings(convention=with_settings(DEFAULT, {"ties": "worst"})),
+    ],
+)
+def test_results_in_other_settings_are_reproduced_and_made_scores_are_named(
+    tmp_path: Path, settings: Settings
+) -> None:
+    runs = []
+    for model in ("native", "xgboost"):
+        overrides = [f"model={model}"]
+        runs.append(write(tmp_path / "runs" / model, model, overrides=overrides))
+    fused = fuse(runs, Fusing(("rrf",)))
+    publish(compare([*runs, *fused], settings=settings), tmp_path / "committed")
+    again = settings_to_rerun(tmp_path / "committed")
+    publish(compare(runs, settings=again), tmp_path / "rerun")
+    reproduction = reproduce(tmp_path / "committed", tmp_path / "rerun")
+    assert reproduction.differences == ()
+    assert mentions(reproduction.not_compared, "per_query.csv", "rrf")
+    # Other values of queries are no reproduction.
+    changed = tmp_path / "rerun" / "per_query.csv"
+    first, _, last = changed.read_text().rstrip().rpartition(",")
+    changed.write_text(f"{first},{float(last) + 0.5}\n")
+    (difference,) = reproduce(tmp_path / "committed", tmp_path / "rerun").differences
+    assert mentions(difference, "per_query.csv")
+
+
 def results(
     folder: Path, value: float | None = NDCG, per_query: str = "0.5", **changes: Any
 ) -> Path:
@@ -241,7 +274,7 @@ def results(
         ],
     }
     (folder / "environment.json").write_text(json.dumps({**environment, **changes}))
-    (folder / "per_query.csv").write_text(per_query)
+    (folder / "per_query.csv").write_text(f"query_id,native\n1,{per_query}\n")
     return folder
 
 

@@ -363,7 +363,8 @@ def reproduce_verb(committed: Path, runs: Path) -> int:
 
     The exit code is 1 if they differ.
     With the machine type and the versions of the committed results, every value must be bit-identical;
-    otherwise it must agree within 0.001. Runs whose fit is not repeatable, such as those of LightGBM and
+    otherwise it must agree within 0.001. The rerun is compared in the metric and the convention of the
+    committed results. Runs whose fit is not repeatable, such as those of LightGBM and
     XGBoost on several workers, must agree within 0.02. Runs are matched by their commands: runs that were
     started from Python are not compared, and it is an error if no metric is compared.
 
@@ -371,12 +372,18 @@ def reproduce_verb(committed: Path, runs: Path) -> int:
         python -m ltrbench reproduce results/mq2008 build/reproduce/mq2008
     """
     from ltrbench.compare import compare
-    from ltrbench.compare.publish import TOLERANCE, TOLERANCE_NOT_REPEATABLE, publish
+    from ltrbench.compare.publish import (
+        TOLERANCE,
+        TOLERANCE_NOT_REPEATABLE,
+        publish,
+        settings_to_rerun,
+    )
     from ltrbench.compare.publish import reproduce as compare_with
 
     with tempfile.TemporaryDirectory() as folder:
         rerun = Path(folder, committed.name)
-        publish(compare(find_runs([runs])), rerun)
+        settings = settings_to_rerun(committed)
+        publish(compare(find_runs([runs]), settings=settings), rerun)
         reproduction = compare_with(committed, rerun)
     demand = "be bit-identical" if reproduction.exact else f"agree within {TOLERANCE}"
     echo(
