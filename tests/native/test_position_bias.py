@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import lightgbm as lgb
 import numpy as np
@@ -219,6 +220,40 @@ def test_propensities_are_those_that_xgboost_learns() -> None:
     )
 
 
+@pytest.mark.parametrize("truncation", [4, 30])
+def test_propensities_do_not_depend_on_the_number_of_the_first_position(
+    truncation: int, tmp_path: Path
+) -> None:
+    assert CLICKED.positions is not None
+    ranker = NativeRanker(
+        num_trees=3, position_bias="propensity", truncation=truncation
+    )
+    from_0 = ranker.fit(CLICKED)
+    data = replace(CLICKED, positions=CLICKED.positions + 5)
+    from_5 = replace(ranker).fit(data)
+    scores = from_0.predict(CLICKED.features)
+    np.testing.assert_array_equal(from_5.predict(CLICKED.features), scores)
+    factors = from_5.position_factors
+    np.testing.assert_array_equal(
+        factors["position"], from_0.position_factors["position"] + 5
+    )
+    assert factors["t_plus"][0] == 1 > factors["t_plus"][1]
+    from_5.save(tmp_path)
+    more = replace(ranker, num_trees=5)
+    continued = replace(more, warm_start=str(tmp_path)).fit(data)
+    scores = more.fit(CLICKED).predict(CLICKED.features)
+    np.testing.assert_array_equal(continued.predict(CLICKED.features), scores)
+
+
+def test_propensities_are_relative_to_the_first_position_with_clicks() -> None:
+    is_first = CLICKED.positions == 0
+    data = replace(CLICKED, labels=np.where(is_first, 0.0, CLICKED.labels))
+    ranker = NativeRanker(num_trees=3, position_bias="propensity").fit(data)
+    t_plus = ranker.position_factors["t_plus"]
+    assert t_plus[0] == 0
+    assert t_plus[1] == 1 > t_plus[SIZE - 1] > 0
+
+
 @settings(MAY_COMPILE, max_examples=min(MAY_COMPILE.max_examples, 25))
 @given(
     n=st.integers(1, 9),
@@ -259,16 +294,23 @@ def test_the_kernel_computes_what_the_formulas_say(
     correction = UnbiasedPairs(data, pairs, norm=0.0, mirrored=mirrored)
     correction.propensities = [t]
     g, h = call(correction, scores)
+    lowest = data.positions.min()
     g_expected, h_expected, plus, minus = reference_unbiased(
-        data.labels, scores, data.positions, t, pairs, mirrored
+        data.labels, scores, data.positions - lowest, t, pairs, mirrored
     )
     np.testing.assert_allclose(g, g_expected, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(h, h_expected, rtol=1e-9, atol=1e-12)
-    for learned, before, costs in zip(
-        correction.propensities[1], t, (plus, minus), strict=True
+    can_be = (data.labels > data.labels.min(), data.labels < data.labels.max())
+    for learned, before, costs, chosen in zip(
+        correction.propensities[1], t, (plus, minus), can_be, strict=True
     ):
+        possible = [*data.positions[chosen] - lowest, truncation]
+        reference = min(possible) % truncation
         sums = [
-            costs[data.positions == position].sum() for position in range(truncation)
+            costs[data.positions == lowest + position].sum()
+            for position in range(truncation)
         ]
-        expected = np.array(sums) / sums[0] if sums[0] >= 1e-16 else before
+        expected = before
+        if sums[reference] >= 1e-16:
+            expected = np.array(sums) / sums[reference]
         np.testing.assert_allclose(learned, expected, rtol=1e-9, atol=1e-12)

@@ -159,6 +159,13 @@ def test_members_continue_a_saved_model(bias: dict[str, Any], tmp_path: Path) ->
     assert_same_models(settings, round_robin(DATA.num_queries, 3))
 
 
+def test_members_count_positions_from_the_lowest_one_of_all() -> None:
+    positions = DATA.ranks_of_rows + 1 + DATA.query_of_document % 3
+    data = replace(DATA, positions=positions)
+    settings = {"position_bias": "propensity", "truncation": 4}
+    assert_same_models(settings, round_robin(data.num_queries, 3), data)
+
+
 def test_members_fit_categorical_features() -> None:
     data = make_categorical(0, num_queries=60)
     for settings in (

@@ -16,12 +16,13 @@ the probability of a click on a relevant document at p; t_minus[q] is proportion
 click on an irrelevant document at q. Let L be the cost of the pair times its delta:
 
     lambda and hessian of a pair are divided by t_plus[p] t_minus[q]
-    t_plus[p]  = (sum of L / t_minus[q] over pairs with hi at p / same sum for position 0)^e     (eq. 30)
-    t_minus[q] = (sum of L / t_plus[p] over pairs with lo at q / same sum for position 0)^e      (eq. 31)
+    t_plus[p]  = (sum of L / t_minus[q] over pairs with hi at p / same sum for the reference)^e  (eq. 30)
+    t_minus[q] = (sum of L / t_plus[p] over pairs with lo at q / same sum for the reference)^e   (eq. 31)
 
-where e = 1 / (1 + norm). All t are 1 initially and are estimated again from the pairs of each iteration.
-Positions at or below the truncation have no t, and pairs with such a position are not corrected. There are
-two costs:
+where e = 1 / (1 + norm). The reference is the first position with a document that can be hi, or lo: the first
+position shown, unless it has no clicks, as a sponsored slot. All t are 1 initially and are estimated again
+from the pairs of each iteration. Positions are counted from the lowest one in the training set; those at or
+below the truncation have no t, and pairs with such a position are not corrected. There are two costs:
 
     logistic   log(1 + exp(-sigma (s_hi - s_lo))): the cost of the paper and of its authors' code
     mirrored   log(1 + exp(sigma (s_hi - s_lo))): the cost of XGBoost 3.2 [run], the default
@@ -184,7 +185,7 @@ class AdditiveBias:
 
 
 class Propensities(NamedTuple):
-    """Propensities t of the first K positions.
+    """Propensities t of the K positions from the lowest one.
 
     Attributes:
         t_plus: (K,).
@@ -206,6 +207,7 @@ class UnbiasedPairs:
         placement: where the queries are in the whole training set; None: they are all.
 
     Attributes:
+        lowest: lowest position of the whole training set.
         propensities: list of propensities, initially and after each iteration.
 
     Raises:
@@ -233,8 +235,18 @@ class UnbiasedPairs:
         )
         self._pairs = prepare_pairs(train, exact)
         self._score_dtype = np.float32 if settings.float32_scores else np.float64
-        self._index = np.minimum(train.positions, depth)
+        lowest_here = np.unique(train.positions)[:1]
+        lowest_of_members = self._placement.team.joined(lowest_here)
+        self.lowest = int(np.concatenate(lowest_of_members).min())
+        self._index = np.minimum(train.positions - self.lowest, depth)
         self._by_position = grouped(self._index, depth + 1)
+        starts = train.query_start[:-1]
+        lowest_labels = np.minimum.reduceat(train.labels, starts)
+        sizes = train.query_sizes
+        can_be_hi = train.labels > np.repeat(lowest_labels, sizes)
+        can_be_lo = train.labels < np.repeat(train.best_labels, sizes)
+        self._reference_of_plus = self._first_of(can_be_hi, depth)
+        self._reference_of_minus = self._first_of(can_be_lo, depth)
         self._cost_sign = 1.0 if mirrored else -1.0
         self._exponent = 1.0 / (1.0 + norm)
         self.propensities = [Propensities(np.ones(depth), np.ones(depth))]
@@ -253,35 +265,46 @@ class UnbiasedPairs:
         )
         no_draws = np.empty((len(scores), 0))
         lambdas = self._pairs(scores, queries, no_draws, correction)
-        learned_plus = self._learned(before.t_plus, cost_plus)
-        learned_minus = self._learned(before.t_minus, cost_minus)
+        learned_plus = self._learned(before.t_plus, cost_plus, self._reference_of_plus)
+        learned_minus = self._learned(
+            before.t_minus, cost_minus, self._reference_of_minus
+        )
         self.propensities.append(Propensities(learned_plus, learned_minus))
         return lambdas
 
-    def _learned(self, t: Values, costs: Values) -> Values:
+    def _first_of(self, is_chosen: NDArray[np.bool_], depth: int) -> int:
+        """Returns the index of the first position with a chosen document of any member; 0 without one."""
+        here = np.bincount(self._index[is_chosen], minlength=depth + 1)
+        counts = self._placement.team.total(here)
+        return int(np.argmax(counts[:depth] > 0))
+
+    def _learned(self, t: Values, costs: Values, reference: int) -> Values:
         team = self._placement.team
         count = self._placement.num_documents
         (sums,) = sums_by_leaf(*self._by_position, [costs], team, count)
         by_position = sums[:-1]
-        if by_position[0] < LEAST_RATIO:
+        if by_position[reference] < LEAST_RATIO:
             return t
-        learned: Values = (by_position / by_position[0]) ** self._exponent
+        learned: Values = (by_position / by_position[reference]) ** self._exponent
         return learned
 
     def factors(self, num_iterations: int) -> Factors:
         """Returns the estimates after `num_iterations`, as AdditiveBias does."""
         known = self.propensities[num_iterations]
         return {
-            "position": np.arange(len(known.t_plus), dtype=np.float64),
+            "position": self.lowest + np.arange(len(known.t_plus), dtype=np.float64),
             **known._asdict(),
         }
 
     def resume(self, factors: Mapping[str, NDArray[np.float64]]) -> None:
         """Starts from the estimates of another fit."""
+        positions = self.factors(0)["position"]
+        _, here, there = np.intersect1d(
+            positions, factors["position"], return_indices=True
+        )
         start = Propensities(*(t.copy() for t in self.propensities[0]))
         for name, t in start._asdict().items():
-            depth = min(len(t), len(factors[name]))
-            t[:depth] = factors[name][:depth]
+            t[here] = factors[name][there]
         self.propensities = [start]
 
 
