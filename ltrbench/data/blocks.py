@@ -22,7 +22,7 @@ import zlib
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from io import BufferedReader
@@ -189,23 +189,39 @@ def _open(path: Path) -> BufferedReader:
 def write_whole(path: Path) -> Iterator[IO[bytes]]:
     """Yields a stream whose content replaces `path` at the end of the block, compressed by the extension.
 
-    If the block fails, an existing file stays unchanged and nothing else remains.
+    If the block fails, an existing file stays unchanged and nothing else remains. A symbolic link stays one,
+    and a device or a pipe is written to directly.
 
     Raises:
         DataError: The path is a folder, or its folder does not exist or is not writable.
     """
-    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     _, compress = COMPRESSIONS.get(
         path.suffix.lower(), (b"", lambda raw, _: nullcontext(raw))
     )
     try:
-        with unfinished.open("xb") as raw, compress(raw, "wb") as stream:
+        with _opened(path) as raw, compress(raw, "wb") as stream:
             yield stream
-        unfinished.replace(path)
     except OSError as error:
         raise DataError(
             f"{path}: the file cannot be written ({error.strerror}). Check the folder and its permissions."
         ) from None
+
+
+def _opened(path: Path) -> AbstractContextManager[IO[bytes]]:
+    is_replaced = path.is_file() or path.is_dir() or not path.exists()
+    return _replacing(path.resolve()) if is_replaced else path.open("wb")
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[IO[bytes]]:
+    """Yields a new file that replaces `path` at the end of the block, with the mode of an existing file."""
+    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    try:
+        with unfinished.open("xb") as raw:
+            yield raw
+        if path.is_file():
+            unfinished.chmod(stat.S_IMODE(path.stat().st_mode))
+        unfinished.replace(path)
     finally:
         with suppress(OSError):  # replaced, or never created
             unfinished.unlink()

@@ -6,7 +6,9 @@ import bz2
 import codecs
 import gzip
 import lzma
+import os
 import re
+import stat
 from collections.abc import Callable
 from pathlib import Path
 
@@ -81,6 +83,35 @@ def test_what_is_written_is_packed_as_the_ending_says_and_read_by_its_content(
     ]
     assert starts == ([ending] if ending else [])
     assert content_of(file.rename(tmp_path / "train.gz")) == text
+
+
+def test_a_link_and_the_mode_of_a_file_stay_when_its_content_is_replaced(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "scores.txt"
+    file.write_bytes(b"old")
+    file.chmod(0o640)
+    link = tmp_path / "link.txt"
+    link.symlink_to(file)
+    with write_whole(link) as stream:
+        stream.write(b"new")
+    assert link.is_symlink()
+    assert file.read_bytes() == b"new"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o640
+
+
+def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    # A pipe that is open for both waits for nobody.
+    reader = os.open(pipe, os.O_RDWR)
+    try:
+        with write_whole(pipe) as stream:
+            stream.write(b"new")
+        assert pipe.is_fifo()
+        assert os.read(reader, 10) == b"new"
+    finally:
+        os.close(reader)
 
 
 @given(
