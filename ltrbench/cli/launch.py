@@ -78,8 +78,7 @@ _SHORT_FORMS = (
     (re.compile(r"^(\+{0,2}replicates)=(?=[-+\d])"), r"\1.number="),
     # The name of an objective replaces its settings.
     (re.compile(r"^(?=model\.objective=)"), "++"),
-    # Hydra does not take null as the name of a YAML.
-    (re.compile(r"^importance=null$"), "importance=none"),
+    (re.compile(r"^early_stopping=none$"), "early_stopping=null"),
     # A YAML of the group data, whose settings become data.from.
     (re.compile(r"^data\.from="), "data@data.from="),
 )
@@ -329,7 +328,7 @@ def _check_of_sweep(of_hydra: DictConfig, specs: Sequence[RunSpec]) -> None:
 def flags_and_overrides(arguments: list[str]) -> tuple[list[str], list[str]]:
     """Separates flags from overrides, because Hydra rejects overrides on both sides of a flag.
 
-    `replicates=5` is short for `replicates.number=5`, and `importance=null` for `importance=none`.
+    `replicates=5` is short for `replicates.number=5`, and null for none of a group, as in `importance=null`.
 
     >>> flags_and_overrides(["model=native,lightgbm", "-m", "data=mq2008"])
     (['-m'], ['model=native,lightgbm', 'data=mq2008'])
@@ -337,7 +336,8 @@ def flags_and_overrides(arguments: list[str]) -> tuple[list[str], list[str]]:
     ([], ['replicates.number=5'])
 
     Raises:
-        ConfigError: A flag is unknown or lacks its value, or the name of an objective replaces its settings.
+        ConfigError: A flag is unknown or lacks its value, the name of an objective replaces its settings, or
+            a group that needs a YAML is null.
     """
     parser = arguments_parser()
 
@@ -390,7 +390,26 @@ def _several_values(arguments: Sequence[str], overrides: list[str]) -> str:
 def _whole_forms(overrides: Sequence[str]) -> list[str]:
     for short, whole in _SHORT_FORMS:
         overrides = [short.sub(whole, override) for override in overrides]
-    return list(overrides)
+    return [_with_yaml(override) for override in overrides]
+
+
+def _with_yaml(override: str) -> str:
+    """Returns an override in which a group is none instead of null: Hydra needs the name of a YAML.
+
+    Raises:
+        ConfigError: The group has no YAML none.
+    """
+    key, _, value = override.partition("=")
+    group, _, _ = key.lstrip("+").partition("@")
+    folder = conf_dir() / group
+    if value != "null" or not folder.is_dir():
+        return override
+    names = sorted(file.stem for file in folder.glob("[!_]*.yaml"))
+    if "none" in names:
+        return f"{key}=none"
+    raise ConfigError(
+        f"{override} names no YAML. Choose one of {', '.join(names)}, or leave out {group}."
+    )
 
 
 def of_each_job(overrides: list[str]) -> list[str]:

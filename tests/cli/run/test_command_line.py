@@ -17,6 +17,7 @@ from messages import naming
 from paths import USER_BACKEND
 
 from ltrbench.cli import main
+from ltrbench.cli.launch import flags_and_overrides
 from ltrbench.cli.verbs import MODULE_OF
 from ltrbench.data import RankingDataset, read_letor
 from ltrbench.data.letor import write_letor
@@ -291,6 +292,8 @@ def test_help_has_a_page_for_settings_with_their_values_and_one_for_verbs(
         (["metrics=[ndgc@10]"], ("'ndgc@10'", "'ndcg'")),
         (["data=letor"], ("data.train", "data.train=VALUE")),
         (["stop_after=5"], ("stop_after is 5", "-m")),
+        (["data=null"], ("data=null", "synthetic", "leave out data")),
+        (["executor=null"], ("executor=null", "inline", "processes")),
         (["only_trials=true"], ("only_trials=true", "-m")),
         (["executor=processes"], ("executor=processes", "-m")),
         (["looks=3"], ("looks=3", "-m")),
@@ -354,6 +357,21 @@ def test_a_users_mistake_is_one_paragraph_and_exit_code_2(
         )
         == 1
     )
+
+
+@pytest.mark.parametrize(
+    ("typed", "whole"),
+    [
+        ("tracking=null", "tracking=none"),
+        ("search=null", "search=none"),
+        ("importance=null", "importance=none"),
+        ("model/objective=null", "model/objective=none"),
+        ("early_stopping=none", "early_stopping=null"),
+        ("debias=null", "debias=null"),
+    ],
+)
+def test_null_and_none_are_the_same_of_a_group(typed: str, whole: str) -> None:
+    assert flags_and_overrides([typed]) == ([], [whole])
 
 
 @pytest.mark.parametrize("text", ["num_leaves: [3\nnum_trees: 4", "seed: 1\nseed: 2"])
