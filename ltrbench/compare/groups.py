@@ -30,6 +30,7 @@ _MOST_VALUES = (
 )
 _MOST_TEXTS = 12
 _OTHERS = "others"
+_MISSING = "missing"
 _NUM_RANGES = 4  # attributes with more values are split at the quartiles
 
 
@@ -75,27 +76,30 @@ ATTRIBUTES: dict[str, OfQueries] = {
 def column_of_queries(judgments: Judgments, name: str) -> NDArray[Any]:
     """Returns one value of a column for each query, (Q,).
 
-    Numbers are means over the documents that have one. Texts, and numbers that a query lacks, are the most
-    frequent value of these documents, of several the first; "missing" if no document has one.
+    Numbers are means over the documents that have one; NaN if no document has. Texts are the most frequent
+    value of the documents that have one, of several the first; "missing" if no document has.
     """
     starts = judgments.query_start[:-1]
     if judgments.has_numbers(name):
-        values: NDArray[Any] = judgments.numbers(name)
-        known = ~np.isnan(values)
-        counts = np.add.reduceat(known.astype(np.float64), starts)
-        if counts.all():
-            return np.asarray(
-                np.add.reduceat(np.where(known, values, 0), starts) / counts
-            )
-        values = np.where(known, values.astype(str), "")
-    else:
-        values = judgments.column(name).astype(np.str_)
-    split = np.split(values, starts[1:])
+        return _means_by_query(judgments.numbers(name), starts)
+    texts = judgments.column(name).astype(np.str_)
+    split = np.split(texts, starts[1:])
     most_frequent = []
     for of_query in split:
         given = list(filter(None, of_query.tolist()))
-        most_frequent.append(mode(given or ["missing"]))
+        most_frequent.append(mode(given or [_MISSING]))
     return np.array(most_frequent)
+
+
+def _means_by_query(numbers: NDArray[Any], starts: NDArray[Any]) -> NDArray[Any]:
+    """Returns (Q,), the means of known numbers; NaN for a query without any."""
+    known = ~np.isnan(numbers)
+    counts = np.add.reduceat(known.astype(np.float64), starts)
+    means = np.add.reduceat(np.where(known, numbers, 0), starts)
+    has_number = counts > 0
+    means[has_number] /= counts[has_number]
+    means[~has_number] = np.nan
+    return np.asarray(means)
 
 
 Given = Mapping[str, Mapping[str, str]]
@@ -223,7 +227,8 @@ def group_of_queries(
 def values_of_attribute(
     queries: QueriesOfCells, name: str, convention: Convention, given: Given
 ) -> NDArray[Any]:
-    """Returns the values of an attribute, (Q,): numbers, or texts if not all are numbers."""
+    """Returns the values of an attribute, (Q,): numbers, NaN where one is missing; or texts if a value is no
+    number."""
     known = [*ATTRIBUTES, *given, *queries.judgments[0].columns]
     if name not in known:
         raise ConfigError(
@@ -248,22 +253,35 @@ def values_of_attribute(
             f"{len(missing)} of {len(ids)} test queries have no {name}, such as query '{missing[0]}'; add "
             "one line for each query."
         )
-    texts = [given[name][query_id] for query_id in ids]
+    texts = [given[name][query_id] or _MISSING for query_id in ids]
     try:
-        numbers = np.array([float(text) for text in texts])
+        numbers = np.array([_number_or_nan(text) for text in texts])
     except ValueError:
         return np.array(texts)
-    if np.isfinite(numbers).all():
-        return numbers
-    return np.array(texts)
+    if np.isinf(numbers).any():
+        return np.array(texts)
+    return numbers
 
 
-def kinds_of_values(values: NDArray[Any]) -> list[tuple[str, NDArray[np.bool_]]]:
-    """Returns name and queries of each slice: one value, or one range of values of numbers."""
+def _number_or_nan(text: str) -> float:
+    return math.nan if text == _MISSING else float(text)
+
+
+Kind = tuple[str, NDArray[np.bool_]]
+"""Name of a slice; and which queries are in it, (Q,)."""
+
+
+def kinds_of_values(values: NDArray[Any]) -> list[Kind]:
+    """Returns the slices: one value, or one range of values of numbers; and "missing"."""
     if values.dtype.kind == "U":
         values = _with_others(values)
         names_of_texts = sorted(set(values.tolist()), key=_as_number)
         return [(name, values == name) for name in names_of_texts]
+    is_missing = np.isnan(values)
+    if is_missing.any():
+        return _with_missing(values, is_missing)
+    if not len(values):
+        return []
     ends = np.unique(values)
     if len(ends) > _MOST_VALUES:
         # Each range ends at a value that occurs, so that its name is exact.
@@ -280,6 +298,18 @@ def kinds_of_values(values: NDArray[Any]) -> list[tuple[str, NDArray[np.bool_]]]
         ends_of_range = dict.fromkeys((names[low], names[high]))
         ranges.append((" to ".join(ends_of_range), kind == number))
     return ranges
+
+
+def _with_missing(
+    values: NDArray[np.float64], is_missing: NDArray[np.bool_]
+) -> list[Kind]:
+    """Returns the slices of the known numbers, and that of the others."""
+    kinds = []
+    for name, of_known in kinds_of_values(values[~is_missing]):
+        inside = np.zeros_like(is_missing)
+        inside[~is_missing] = of_known
+        kinds.append((name, inside))
+    return [*kinds, (_MISSING, is_missing)]
 
 
 def _as_number(text: str) -> tuple[float, str]:

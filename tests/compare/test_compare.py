@@ -186,6 +186,12 @@ def test_zero_ranks_above_negative_values_and_numbers_are_not_sorted_as_text(
     for texts in itertools.permutations(["1", "2", "nan", "10", "x"]):
         names = [name for name, _ in kinds_of_values(np.array(texts))]
         assert names == ["1", "2", "10", "nan", "x"]
+    # Empty cells leave the others numbers.
+    numbers = np.array([*range(20), np.nan, np.nan], dtype=float)
+    *ranges, (missing, inside) = kinds_of_values(numbers)
+    known = kinds_of_values(numbers[:20])
+    assert [name for name, _ in ranges] == [name for name, _ in known]
+    assert (missing, np.flatnonzero(inside).tolist()) == ("missing", [20, 21])
     kinds = kinds_of_values(np.array(["10.0", "missing", "9.0", "-1.0"]))
     assert [name for name, _ in kinds] == ["-1.0", "9.0", "10.0", "missing"]
     assert [int(is_kind.argmax()) for _, is_kind in kinds] == [3, 2, 0, 1]

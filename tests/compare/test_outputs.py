@@ -31,6 +31,7 @@ from ltrbench.compare import (
 )
 from ltrbench.compare.claim_sections import leaderboard_section
 from ltrbench.compare.derived import Fusing, fuse
+from ltrbench.compare.groups import values_of_attribute
 from ltrbench.compare.leaderboard import as_frame, comparisons_as_json, in_full
 from ltrbench.compare.publish import (
     ENVIRONMENT_FILE,
@@ -90,6 +91,14 @@ def test_queries_are_sliced_by_a_column_of_the_users_own(tmp_path: Path) -> None
     file.write_text("\n".join(["query_id,kind", *rows]))
     sliced = slices(comparison, ["kind"], read_attributes(file))
     assert [item.name for item in sliced] == ["long", "short"]
+    # Numbers with an empty cell are ranges of numbers, and a slice of those without one.
+    numbers = ["", *map(str, range(2, NUM_QUERIES + 1))]
+    rows = [f"{query},{number}" for query, number in enumerate(numbers, start=1)]
+    file.write_text("\n".join(["query_id,price", *rows, "31,"]))
+    values = values_of_attribute(
+        comparison.queries, "price", DEFAULT, read_attributes(file)
+    )
+    assert values.dtype.kind == "f"
     base = sliced[0].rows[0]
     assert (base.difference, base.interval) == (None, None)
     assert sliced[0].rows[1].difference == pytest.approx(
