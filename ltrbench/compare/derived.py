@@ -32,10 +32,8 @@ from ltrbench.compare.cells import (
     Replicate,
     cell_of,
     first_by,
-    newest_runs,
     replicate_of,
-    runs_by_label,
-    runs_by_table,
+    rows_by_table,
 )
 from ltrbench.compare.fairness import stopped_on_test
 from ltrbench.compare.remarks import Kind, Remark
@@ -369,14 +367,15 @@ class Fusing:
 def fuse(runs: Sequence[Run], fusing: Fusing) -> list[Run]:
     """Returns fused runs held in memory: for each data set and method one per cell and seed.
 
+    Rows and their labels are those of a comparison of the runs.
+
     Raises:
         ConfigError: A named model has no run, fewer than two models have, or weights cannot be learned.
         ResultError: The models have no common cell.
     """
-    compared = [run for run in runs if run.result.is_compared]
-    tables = [runs_by_label(of_table) for of_table in runs_by_table(compared).values()]
+    tables = list(rows_by_table(runs).values())
     known = list(itertools.chain.from_iterable(tables))
-    known.extend(run.result.model for run in compared)
+    known.extend(run.result.model for run in runs if run.result.is_compared)
     for name in fusing.of:
         require_choice("model to fuse", name, dict.fromkeys(known))
     made: list[Run] = []
@@ -631,8 +630,7 @@ def write_ensembles(
             f"{folder} exists, or {folder.name} is a model. Choose another --name, or delete the folder."
         )
     made = []
-    newest, _ = newest_runs(runs)
-    for number, run in enumerate(fuse(newest, fusing)):
+    for number, run in enumerate(fuse(runs, fusing)):
         result = replace(run.result, model=folder.name, overrides=tuple(overrides))
         made.append(write_derived(replace(run, result=result), folder / str(number)))
     return made

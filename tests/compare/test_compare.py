@@ -29,6 +29,7 @@ from ltrbench.compare import (
 )
 from ltrbench.compare.claims import NOT_ALIKE
 from ltrbench.compare.decision import decide
+from ltrbench.compare.derived import Fusing, fuse
 from ltrbench.compare.groups import kinds_of_values
 from ltrbench.compare.remarks import GROUPS, ON_BACKENDS, Kind, notes_of
 from ltrbench.compare.table import (
@@ -564,6 +565,9 @@ def test_feature_sets_on_the_same_judgments_are_rows_of_one_table_and_paired(
     (pair,) = comparison.pairs
     assert pair.statistics.num_queries == 3 * (NUM_QUERIES - 1)
     assert (pair.models.state, pair.variation is None) == ("better", False)
+    # A fusion takes the rows that the table shows.
+    fused = fuse(both, Fusing(("rrf",), of=tuple(row.label for row in comparison.rows)))
+    assert [run.result.data["fold"] for run in fused] == [1, 2, 3]
     # Other data with other features stay apart.
     others = with_features(["price"], 2.0, root="elsewhere")
     assert len(compare([*both[:3], *others])) == 2

@@ -268,7 +268,23 @@ def _is_import(source: str) -> bool:
 
 
 def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
+    """Splits a list at its commas outside of brackets.
+
+    >>> _names("linear, native data.ignore=[price,stock]")
+    ['linear', 'native data.ignore=[price,stock]']
+    """
+    names = [""]
+    depth = 0
+    for character in text:
+        if character in "[({":
+            depth += 1
+        elif character in "])}":
+            depth -= 1
+        if character == "," and depth <= 0:
+            names.append("")
+        else:
+            names[-1] += character
+    return [name.strip() for name in names if name.strip()]
 
 
 # ---- The verb `ensemble`: members and weights selected on validation, written as runs.
