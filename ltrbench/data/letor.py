@@ -1173,8 +1173,9 @@ def read_feature_names(path: Path, first_index: int = 1) -> tuple[str, ...]:
         is_valid = name and 0 <= feature < MAX_FEATURES
         if not is_valid or not is_new:
             raise DataError(
-                f"{path}:{number}: the line is {line.strip()[:40]!r}; write 'name, id', such as 'bm25, 1', "
-                f"each name and id once, with ids from {first_index} (data.first_index) to {MAX_FEATURES}."
+                f"{path}:{number}: the line is {line.strip()[:40]!r}; write a name and a number, such as "
+                f"'bm25, 1', each once, numbers from {first_index} (data.first_index) to {MAX_FEATURES}, or "
+                "begin a comment with #."
             )
         seen |= {name, feature}
         names[feature] = name
