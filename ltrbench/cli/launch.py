@@ -147,9 +147,10 @@ def _about_yaml(error: yaml.MarkedYAMLError) -> str:
 
 def _save_config(cfg: DictConfig, filename: str, output_dir: Path) -> None:
     """Writes a file of `.hydra` in place of Hydra's function, without passwords."""
-    output_dir.mkdir(parents=True, exist_ok=True)
     text = without_password(OmegaConf.to_yaml(cfg))
-    (output_dir / filename).write_text(text, encoding="utf-8")
+    with writing_to(output_dir):
+        output_dir.mkdir(parents=True, exist_ok=True)
+        (output_dir / filename).write_text(text, encoding="utf-8")
 
 
 def new_folder(name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -23,7 +24,7 @@ from paths import CONF
 from ltrbench.cli import launch
 from ltrbench.cli.launch import Composer, Composition, check_keys, new_folder
 from ltrbench.config import build_experiment, build_tracker, register_schema
-from ltrbench.errors import ConfigError
+from ltrbench.errors import ConfigError, ResultError
 from ltrbench.experiment import Experiment
 from ltrbench.folders import conf_dir, find_class
 from ltrbench.rankers import Ranker
@@ -47,6 +48,17 @@ def own_yamls(tmp_path: Path) -> str:
         "defaults: [_boosting, _self_]\n_target_: ltrbench.rankers.native.NativeRanker\nmax_depth: 3\n"
     )
     return f"hydra.searchpath=['file://{tmp_path}']"
+
+
+def test_a_full_disk_is_named_with_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", fail)
+    with pytest.raises(ResultError, match=naming(tmp_path, "No space left")):
+        launch._save_config(OmegaConf.create({}), "config.yaml", tmp_path)
 
 
 def without_hydra(config: DictConfig) -> DictConfig:
