@@ -7,6 +7,7 @@ learn from, each for a reason. `DataPlan.yaml` is the YAML with which every late
 from __future__ import annotations
 
 import json
+import math
 import re
 import shlex
 import unicodedata
@@ -29,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset, read_data
-from ltrbench.data.blocks import without_compression_ending
+from ltrbench.data.blocks import read_blocks, without_compression_ending
 from ltrbench.data.dataset import MISSING, NO_NAME, ROLE_OF_NAME, cell_text
 from ltrbench.data.features import CheckedFeatures
 from ltrbench.data.sources import FileSource, LetorFiles, TableFiles
@@ -119,6 +120,7 @@ class DataPlan:
         times: columns named as times that are not those of queries; the queries are not split by them.
         missing: texts that are missing values, as `data.missing`; None: the usual ones.
         gap: time between training and later queries, as `data.gap`; None without times.
+        reading: options of the reader of LETOR text.
         dataset: the rows as they are read, with the features that are not left out.
     """
 
@@ -136,14 +138,14 @@ class DataPlan:
     times: Sequence[str] = ()
     missing: Sequence[str] | None = None
     gap: str | None = None
+    reading: Mapping[str, Any] = field(default_factory=dict)
     dataset: RankingDataset = field(repr=False)
 
     def yaml(self) -> str:
         """Returns the text of conf/data/NAME.yaml."""
         lines = ["defaults:", f"  - {self._base}", "  - _self_", ""]
         for key, value in self._settings().items():
-            # JSON is YAML, and quotes every text.
-            lines.append(f"{key}: {json.dumps(value)}")
+            lines.append(f"{key}: {_in_yaml(value)}")
             if key == "ignore":
                 for column, reason in self.left_out.items():
                     comment = f"# {column}: {reason}"
@@ -163,6 +165,7 @@ class DataPlan:
         settings: dict[str, Any] = {"name": self.name, "train": str(self.path)}
         settings["sort_queries"] = True
         settings |= self.roles
+        settings |= self.reading
         named: dict[str, Any] = {
             "gap": self.gap,
             "categorical": list(self.categorical),
@@ -176,12 +179,21 @@ class DataPlan:
         return settings | {key: value for key, value in named.items() if value}
 
 
+def _in_yaml(value: Any) -> str:
+    if isinstance(value, float) and math.isnan(value):
+        return ".nan"
+    # JSON is YAML, and quotes every text; a backslash escapes what looks like an interpolation.
+    return json.dumps(value).replace("${", "\\\\${")
+
+
 def propose(
     path: Path,
     given: Mapping[str, str | None],
     kept: Set[str] = frozenset(),
     can_split_categories: bool = True,
     missing: Sequence[str] | None = None,
+    *,
+    reading: Mapping[str, Any] | None = None,
 ) -> DataPlan:
     """Returns how to read a file.
 
@@ -191,6 +203,8 @@ def propose(
         can_split_categories: whether a model may split by categories; otherwise they are encoded as features
             of 0 and 1, or left out if they are many.
         missing: texts that are missing values; None: the usual ones, such as NA.
+        reading: options of the reader of LETOR text; without first_index its features start from 0 if a line
+            has the feature 0.
 
     Raises:
         DataError: The file cannot be read, has no column of a given name, or none that can be the label or
@@ -200,7 +214,8 @@ def propose(
     for role in named:
         require_choice("a role of a column", role, (*USUAL_NAMES, TIME))
     if not is_table(path):
-        return _plan_of_letor(path, named, kept, missing)
+        _check_is_plain(path, named, kept, missing)
+        return _plan_of_letor(path, reading or {})
     words = missing_words(missing)
     frame = read_frame(path, words)
     roles = _roles(path, frame, named, kept)
@@ -262,14 +277,10 @@ def _others(names: Iterable[str], left_out: Collection[str]) -> list[str]:
     return [name for name in names if name not in left_out]
 
 
-def _plan_of_letor(
+def _check_is_plain(
     path: Path, named: Roles, kept: Set[str], missing: Sequence[str] | None
-) -> DataPlan:
-    """Returns how LETOR text is read.
-
-    Raises:
-        DataError: Something is named that only a table has.
-    """
+) -> None:
+    """Raises DataError if something is named that only a table has."""
     if named:
         raise DataError(
             f"{path} is no CSV or Parquet table, so that it has no columns to name; leave out "
@@ -285,11 +296,24 @@ def _plan_of_letor(
             f"{path} is no CSV or Parquet table, so that no text in it can be a missing value; leave out "
             "missing."
         )
+
+
+_FEATURE_0 = re.compile(rb"^[^#\n]*\s0:", re.MULTILINE)
+
+
+def _plan_of_letor(path: Path, reading: Mapping[str, Any]) -> DataPlan:
+    """Returns how LETOR text is read."""
+    options = dict(reading)
+    if "first_index" not in options and path.is_file():
+        blocks = (block for block, _ in read_blocks(path))
+        if any(map(_FEATURE_0.search, blocks)):
+            options["first_index"] = 0
     return DataPlan(
         name=_name_of(path),
         path=path,
         is_table=False,
-        dataset=read_data(path, sort_queries=True),
+        reading=options,
+        dataset=read_data(path, **{"sort_queries": True, **options}),
     )
 
 

@@ -404,9 +404,10 @@ def inspect_verb(
     manifest, the checksum of every array, the invariants of a data set, and its fingerprint. The exit code is
     2 if it is damaged.
 
-    With --yaml, --read takes roles, such as label=COLUMN, and missing=[TEXT]. Roles that it does not name are
-    guessed from the names and contents of columns, and columns that tell the label, ids and constant columns
-    are left out, with the reason. Categories are encoded for a --target that cannot split by them.
+    With --yaml, --read takes roles, such as label=COLUMN, and missing=[TEXT]; for LETOR text, options of its
+    reader, such as absent=nan. Roles that it does not name are guessed from the names and contents of
+    columns, and columns that tell the label, ids and constant columns are left out, with the reason.
+    Categories are encoded for a --target that cannot split by them.
 
     \b
         python -m ltrbench inspect train.txt
@@ -467,6 +468,8 @@ def plan_of(
     kept: Sequence[str],
     target: str | None,
     missing: Sequence[str] | None = None,
+    *,
+    reading: Mapping[str, Any] | None = None,
 ) -> DataPlan:
     """Returns how to read a file from which a model for a target is learnt, as `propose` does."""
     from ltrbench.experiment.columns import propose
@@ -476,7 +479,7 @@ def plan_of(
     if target is not None:
         destination = Destination.of({"name": target})
         can_split = destination.target.holds_categories
-    return propose(path, roles, {*kept}, can_split, missing)
+    return propose(path, roles, {*kept}, can_split, missing, reading=reading)
 
 
 def write_plan(plan: DataPlan, path: Path) -> None:
@@ -497,6 +500,7 @@ def _write_yaml(
     target: str | None,
 ) -> None:
     """Writes how a file is read, and prints what its columns are taken for."""
+    from ltrbench.data.sources import is_letor, reading_options
     from ltrbench.experiment.columns import about_columns, about_data
 
     roles = split_settings("--read", reading)
@@ -504,7 +508,13 @@ def _write_yaml(
     if "missing" in roles:
         missing = parse_value(roles.pop("missing"))
     check_output("--yaml", path, [file])
-    plan = plan_of(file, roles, kept, target, missing)
+    options = {}
+    if is_letor(file):
+        given = {name: parse_value(text) for name, text in roles.items()}
+        options = reading_options(file, given)
+        for name in options:
+            del roles[name]
+    plan = plan_of(file, roles, kept, target, missing, reading=options)
     plan = dataclasses.replace(plan, name=path.stem)
     if path.exists() and path.read_bytes() != plan.yaml().encode():
         raise ConfigError(

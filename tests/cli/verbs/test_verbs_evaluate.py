@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from messages import naming
+from omegaconf import OmegaConf
 
 from ltrbench.cli import main
 from ltrbench.data import read_letor
@@ -119,6 +120,20 @@ def test_inspect_keeps_a_yaml_that_was_edited(
     assert main(words) == 2
     assert re.search(naming("--yaml", path), capsys.readouterr().err)
     assert path.read_text() == edited
+
+
+def test_inspect_writes_a_yaml_of_letor_text_whose_features_start_from_0(
+    tmp_path: Path, printed: Callable[..., str]
+) -> None:
+    data = tmp_path / "train ${x}.txt"
+    rows = [f"{row % 3} qid:{row // 4} 0:{row * row} 1:{-row}\n" for row in range(80)]
+    data.write_text("".join(rows))
+    path = tmp_path / "shop.yaml"
+    printed("inspect", str(data), "--yaml", str(path), "--read", "absent=nan")
+    settings = OmegaConf.load(path)
+    assert settings.train == str(data)
+    assert settings.first_index == 0
+    assert np.isnan(settings.absent)
 
 
 @pytest.mark.parametrize(
