@@ -26,7 +26,7 @@ from copy import copy
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
 from functools import cache, partial
 from types import UnionType
-from typing import Any, TypeVar, get_args, get_type_hints
+from typing import Any, NamedTuple, TypeVar, get_args, get_type_hints
 
 import numpy as np
 
@@ -39,8 +39,29 @@ Check = Callable[[str, Any], Any]
 """(name, value of a setting) -> None, or the value that replaces it; raises ConfigError if the value is out
 of range."""
 
-Needs = Mapping[str, Collection[str]]
-"""Name of another setting -> its values for which a setting has an effect."""
+
+class Condition(NamedTuple):
+    """Values of a number or a switch for which another setting has an effect.
+
+    Attributes:
+        words: the values, as the end of "set it to".
+        holds: returns whether a value is one of them.
+    """
+
+    words: str
+    holds: Callable[[Any], bool]
+
+
+IS_ON = Condition("true", bool)
+NOT_0 = Condition("a value above 0", lambda value: value != 0)
+BELOW_1 = Condition("a value below 1", lambda value: value < 1)
+NOT_1 = Condition("another value than 1", lambda value: value != 1)
+
+Choices = Mapping[str, Collection[str]]
+"""Name of another setting -> its words for which a setting has an effect."""
+
+Needs = Mapping[str, Collection[str] | Condition]
+"""The same, or a condition on numbers. Of several names, separated by blanks, one setting must fulfil it."""
 
 Convert = Callable[[Any, float], Any]
 """(value of a setting, factor of the weights of the data) -> value in the units of a library."""
@@ -62,7 +83,7 @@ class In:
 
     names: str = ""
     convert: Convert | None = None
-    only_with: Needs | None = None
+    only_with: Choices | None = None
     is_passed: bool = True
     lacks: str = ""
 
@@ -173,17 +194,38 @@ def check_effects(
         chosen: name of a setting that others depend on -> the value to compare their `only_with` with.
         library: module of a backend, whose conditions on the shared settings are checked too.
     """
-    for item, other, values in without_effect(settings, chosen, library):
+    unmet = itertools.chain(
+        without_effect(settings, chosen, library), _unmet_conditions(settings, library)
+    )
+    for item, others, needed in unmet:
         value = getattr(settings, item.name)
         default = _default(item)
         if value != default:
-            initial = default if isinstance(default, str) else json.dumps(default)
-            of_other = getattr(settings, other) or chosen[other] or "null"
-            remedy = f"{item.name}={initial}, or {other} to {' or '.join(values)}"
-            raise ConfigError(
-                f"{item.name} is {value}, but does not apply with {other}="
-                f"{of_other}; leave it out or set {remedy}."
+            names = others.split()
+            present = [_present(settings, name, chosen) for name in names]
+            is_condition = isinstance(needed, Condition)
+            wanted = needed.words if is_condition else " or ".join(needed)
+            remedy = (
+                f"{item.name}={_text(default)}, or {' or '.join(names)} to {wanted}"
             )
+            raise ConfigError(
+                f"{item.name} is {value}, but does not apply with {' and '.join(present)}; leave it out or "
+                f"set {remedy}."
+            )
+
+
+def _present(settings: Any, name: str, chosen: Mapping[str, str | None]) -> str:
+    value = getattr(settings, name)
+    if value is None:
+        value = chosen.get(name)
+    return f"{name}={_text(value)}"
+
+
+def _text(value: object) -> str:
+    """Returns a value as it is written in YAML."""
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    return str(value)
 
 
 def without_effect(
@@ -191,14 +233,28 @@ def without_effect(
 ) -> Iterator[tuple[Any, ...]]:
     """Yields each setting of a class that has no effect, the setting that excludes it, and the values for an
     effect; arguments as in `check_effects`."""
+    for item, other, needed in _needs(kind, library):
+        is_known = other in chosen and not isinstance(needed, Condition)
+        if is_known and str(chosen[other]) not in needed:
+            yield item, other, needed
+
+
+def _unmet_conditions(settings: Any, library: str) -> Iterator[tuple[Any, ...]]:
+    """Yields the same for the conditions on numbers and switches of an object."""
+    for item, others, needed in _needs(settings, library):
+        if isinstance(needed, Condition):
+            values = [getattr(settings, name) for name in others.split()]
+            if not any(map(needed.holds, values)):
+                yield item, others, needed
+
+
+def _needs(kind: Any, library: str) -> Iterator[tuple[Any, ...]]:
+    """Yields each setting that depends on another one, the other one, and its values for an effect."""
     for item in fields(kind):
         in_library = item.metadata.get("in", {}).get(library, In())
-        for other, values in {
-            **item.metadata.get("only_with", {}),
-            **(in_library.only_with or {}),
-        }.items():
-            if other in chosen and str(chosen[other]) not in values:
-                yield item, other, values
+        needs = {**item.metadata.get("only_with", {}), **(in_library.only_with or {})}
+        for other, needed in needs.items():
+            yield item, other, needed
 
 
 def in_library(kind: Any, library: str) -> Iterator[tuple[str, In]]:

@@ -72,7 +72,7 @@ from ltrbench.native.objectives.pairs import PairSettings
 from ltrbench.native.sparse import bin_sparse, takes_less_memory
 from ltrbench.native.splitting import SplitSettings, monotone_signs, newton_step
 from ltrbench.native.team import DocumentDraws, Placement
-from ltrbench.settings import setting
+from ltrbench.settings import NOT_0, NOT_1, setting
 from ltrbench.shapes import Gradients, Hessians, Values
 
 # ---- DART: each tree is fitted with some earlier trees dropped, and all of them are rescaled afterwards.
@@ -107,6 +107,9 @@ class Rescaling(NamedTuple):
     factor: float
 
 
+_OF_DART = {"drop_rate": NOT_0}
+
+
 @dataclass(kw_only=True)
 class DartSettings:
     """Settings of DART."""
@@ -114,14 +117,16 @@ class DartSettings:
     drop_rate: float = setting(0.0, at_least=0, at_most=1)
     """DART: probability that an earlier tree is dropped (LightGBM: 0.1, XGBoost: 0); 0: no DART. A tree is
     fitted without the dropped trees, so that late trees matter as much as early ones."""
-    skip_drop: float = setting(0.0, at_least=0, at_most=1)
+    skip_drop: float = setting(0.0, at_least=0, at_most=1, only_with=_OF_DART)
     """DART: probability that an iteration drops no tree (LightGBM: 0.5, XGBoost: 0)."""
-    max_drop: int = setting(0, at_least=0)
+    max_drop: int = setting(0, at_least=0, only_with=_OF_DART)
     """DART: maximum number of dropped trees per iteration (LightGBM: 50); 0: no limit."""
-    drop_by_weight: bool = setting(False)
+    drop_by_weight: bool = setting(False, only_with=_OF_DART)
     """DART: drop probability proportional to the weight of a tree (LightGBM's default). The mean is drop_rate
     (XGBoost's sample_type=weighted)."""
-    drop_normalize: str = setting("tree", choices=("mean", "tree", "forest"))
+    drop_normalize: str = setting(
+        "tree", choices=("mean", "tree", "forest"), only_with=_OF_DART
+    )
     """DART: rescaling of new and dropped trees: tree or forest (XGBoost), or mean (LightGBM)."""
 
 
@@ -478,7 +483,9 @@ class SamplingSettings:
     """Sample of the tree's features per leaf: a share, a count, or sqrt or log2 of them. A strong feature
     then does not hide the others (pyltr's max_features, LightGBM's feature_fraction_bynode, XGBoost's
     colsample_bynode)."""
-    resample_every: int = setting(1, at_least=1)
+    resample_every: int = setting(
+        1, at_least=1, only_with={"queries_per_tree documents_per_tree": NOT_1}
+    )
     """Number of trees per sample of queries and documents (LightGBM's bagging_freq)."""
     goss_top_rate: float | None = setting(None, above=0, at_most=1)
     """GOSS: share of documents kept for large gradients (LightGBM: 0.2); None: no GOSS."""

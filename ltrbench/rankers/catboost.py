@@ -62,7 +62,7 @@ from ltrbench.rankers.library import (
     weights_of_documents,
     written_names,
 )
-from ltrbench.settings import setting
+from ltrbench.settings import NOT_0, setting
 from ltrbench.shapes import Features, Scores
 
 if TYPE_CHECKING:
@@ -96,7 +96,6 @@ _OF_BOTH = {"loss": (*_OF_YETIRANK["loss"], STOCHASTIC)}
 _OF_DCG = {"mode": _GAINS, "metric": _GAINS}
 _OF_METHOD = {"loss": ("QueryRMSE", SOFTMAX, "PairLogit")}
 _NOT_OF_PAIRS = {"loss": _NOT_PAIRWISE}
-_ABOVE_0 = "a value above 0"
 """What the settings of a loss depend on."""
 _WITHOUT_ORDER = {
     "loss_function": "QueryRMSE",
@@ -191,7 +190,7 @@ class CatBoostRanker(LibraryRanker):
     """StochasticRank: reduces the score of a document by sigma mu label, so that ties are resolved against
     the model; None: 0."""
     nu: float | None = setting(
-        None, above=0, only_with=_OF_STOCHASTIC | {"lambda_reg": (_ABOVE_0,)}
+        None, above=0, only_with=_OF_STOCHASTIC | {"lambda_reg": NOT_0}
     )
     """StochasticRank: constant added to the norm of the scores in lambda_reg's projection; None: 0.01."""
     lambda_reg: float | None = setting(
@@ -321,7 +320,6 @@ class CatBoostRanker(LibraryRanker):
         chosen = {**_DEFAULTS.get(self._loss, {}), **super()._chosen(), **implied}
         return {
             **chosen,
-            "lambda_reg": "0" if self.lambda_reg == 0 else _ABOVE_0,
             "loss": self._loss,
         }
 

@@ -57,7 +57,7 @@ from ltrbench.rankers.library import (
     array_or_csr,
     weights_of_documents,
 )
-from ltrbench.settings import samples, setting
+from ltrbench.settings import BELOW_1, samples, setting
 from ltrbench.shapes import Features, Scores
 
 if TYPE_CHECKING:
@@ -279,6 +279,8 @@ HIGHEST_GRADE = 30
 _OF_LAMBDARANK = {"objective": ("lambdarank",)}
 """What a setting of the pairs of documents depends on."""
 
+_OF_BAGGING = {"bagging_fraction": BELOW_1}
+
 _WITHOUT_SEED = {"lambda_l1", "max_depth", "min_data_in_bin", "path_smooth"}
 """Parameters of `extra` that are known not to draw random numbers."""
 
@@ -332,9 +334,13 @@ class LightGBMRanker(LibraryRanker):
         1.0, above=0, at_most=1, names="bagging_fraction sub_row subsample bagging"
     )
     """Share of the documents, or queries, sampled per tree; below 1 requires bagging_freq."""
-    bagging_freq: int = setting(0, at_least=0, names="bagging_freq subsample_freq")
+    bagging_freq: int = setting(
+        0, at_least=0, names="bagging_freq subsample_freq", only_with=_OF_BAGGING
+    )
     """Number of iterations between two samples; 0: no sampling."""
-    bagging_by_query: bool = setting(False, names="bagging_by_query")
+    bagging_by_query: bool = setting(
+        False, names="bagging_by_query", only_with=_OF_BAGGING
+    )
     """Samples whole queries instead of documents."""
     feature_fraction: float = setting(
         1.0, above=0, at_most=1, names="feature_fraction sub_feature colsample_bytree"

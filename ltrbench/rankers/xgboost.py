@@ -65,7 +65,7 @@ from ltrbench.rankers.library import (
     unset_fields,
     written_names,
 )
-from ltrbench.settings import samples, setting
+from ltrbench.settings import IS_ON, samples, setting
 from ltrbench.shapes import Features, Labels, Scores
 
 if TYPE_CHECKING:
@@ -290,7 +290,10 @@ class XGBoostRanker(LibraryRanker):
     )
     """Learns position biases from clicks; documents of a query must be in the order shown."""
     lambdarank_bias_norm: float = setting(
-        1.0, at_least=0, names="lambdarank_bias_norm", only_with=_PAIRS
+        1.0,
+        at_least=0,
+        names="lambdarank_bias_norm",
+        only_with=_PAIRS | {"lambdarank_unbiased": IS_ON},
     )
     """Regularisation of the position biases: a bias is raised to the power 1 / (1 + norm)."""
     ndcg_exp_gain: bool = setting(True, names="ndcg_exp_gain", only_with=_PAIRS)

@@ -12,7 +12,7 @@ from messages import naming
 
 from docs.settings import files, written
 from ltrbench.errors import ConfigError
-from ltrbench.settings import changed, check, check_effects, part, setting
+from ltrbench.settings import IS_ON, NOT_1, changed, check, check_effects, part, setting
 
 
 @dataclass(kw_only=True)
@@ -21,6 +21,9 @@ class Options:
     weight: float = setting(1.0, above=0)
     corners: int = setting(4, at_least=3, at_most=8, only_with={"shape": ("square",)})
     depth: float | None = setting(None, above=0)
+    is_filled: bool = setting(False)
+    colour: str = setting("black", only_with={"is_filled": IS_ON})
+    margin: int = setting(0, only_with={"weight depth": NOT_1})
     names: dict[str, int] = setting({})
 
 
@@ -56,6 +59,29 @@ def test_a_setting_without_effect_is_refused_with_both_remedies() -> None:
         match=naming("corners is 5", "shape=round", "corners=4", "shape to square"),
     ):
         check_effects(Options(corners=5), {"shape": "round"})
+
+
+@pytest.mark.parametrize(
+    ("without", "needed", "parts"),
+    [
+        (
+            {"colour": "red"},
+            {"is_filled": True},
+            ("colour is red", "is_filled=false", "colour=black", "is_filled to true"),
+        ),
+        (
+            {"margin": 2, "depth": 1.0},
+            {"weight": 2.0},
+            ("margin is 2", "weight=1.0 and depth=1.0", "margin=0", "weight or depth"),
+        ),
+    ],
+)
+def test_a_setting_that_depends_on_a_number_or_a_switch_is_refused_without_it(
+    without: dict[str, Any], needed: dict[str, Any], parts: tuple[str, ...]
+) -> None:
+    check_effects(Options(**{**without, **needed}), {})
+    with pytest.raises(ConfigError, match=naming(*parts)):
+        check_effects(Options(**without), {})
 
 
 def test_the_engine_is_given_values_by_name_and_of_the_declared_type() -> None:

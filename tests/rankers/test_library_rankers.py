@@ -193,7 +193,7 @@ EACH_ALONE: list[tuple[Kind, dict[str, Any], dict[str, Any]]] = [
     ),
     (LIGHT, {}, {"sigmoid": 2.0, "truncation": 2, "extra": {"lambda_l1": 1.0}}),
     (LIGHT, {}, {"feature_fraction": 0.4, "feature_fraction_bynode": 0.4}),
-    (LIGHT, {"bagging_freq": 1}, {"bagging_fraction": 0.5}),
+    (LIGHT, BAGGING, {"bagging_fraction": 0.3, "bagging_freq": 2}),
     (LIGHT, BAGGING, {"bagging_by_query": True, "seed": 1}),
     (
         XGB,
@@ -517,6 +517,17 @@ REFUSED: list[tuple[Kind, dict[str, Any], tuple[object, ...]]] = [
         LIGHT,
         {"bagging_fraction": 0.5},
         ("bagging_fraction is 0.5", "Set bagging_freq=1"),
+    ),
+    (LIGHT, {"bagging_freq": 5}, ("bagging_freq is 5", "bagging_fraction=1.0")),
+    (
+        LIGHT,
+        {"bagging_by_query": True},
+        ("bagging_by_query is True", "bagging_fraction=1.0"),
+    ),
+    (
+        XGB,
+        {"lambdarank_bias_norm": 3.0},
+        ("lambdarank_bias_norm is 3.0", "lambdarank_unbiased=false"),
     ),
     (
         LIGHT,

@@ -35,7 +35,7 @@ from ltrbench.errors import ConfigError, DataError, did_you_mean
 from ltrbench.metrics import DEFAULT, Convention, evaluate, parse_metric, rank
 from ltrbench.metrics.conventions import Denominator, Ties
 from ltrbench.metrics.evaluation import check_defined
-from ltrbench.settings import check, setting
+from ltrbench.settings import IS_ON, check, setting
 from ltrbench.shapes import Labels, PerQuery, QueryStart, Scores, Values
 
 # ---- Dialects: the settings in which implementations of LambdaMART differ.
@@ -98,13 +98,17 @@ class PairOptions:
     """Divides a pair's weight by distance_offset + |score difference|. If all scores of the query are equal,
     it is not divided. One half of LightGBM's lambdarank_norm, XGBoost's lambdarank_score_normalization. Pairs
     with close scores have up to 1 / distance_offset times their weight."""
-    distance_offset: float | None = setting(None, above=0)
+    distance_offset: float | None = setting(
+        None, above=0, only_with={"normalize_distance": IS_ON}
+    )
     """Offset of the score difference in normalize_distance; None: LightGBM's 0.01, as float32. A smaller
     offset gives more weight to pairs with close scores."""
     normalize_query: bool = setting(True)
     """Multiplies gradients and hessians of a query by query_norm: other half of lambdarank_norm. This reduces
     the weight of queries with many pairs (XGBoost's lambdarank_normalization)."""
-    query_norm: str = setting("log2", choices=("log2", "pairs"))
+    query_norm: str = setting(
+        "log2", choices=("log2", "pairs"), only_with={"normalize_query": IS_ON}
+    )
     """log2: log2(1 + S) / S, with S the sum of 2 lambda over pairs; pairs: 1 / pairs_per_document. LightGBM
     and XGBoost's topk have log2, XGBoost's mean has pairs."""
     hessian_factor: float = setting(1.0, above=0)

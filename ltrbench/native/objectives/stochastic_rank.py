@@ -20,7 +20,7 @@ from ltrbench.native.objectives.query_kernels import (
     for_each_query,
     gains_and_discounts,
 )
-from ltrbench.settings import check_effects, setting
+from ltrbench.settings import NOT_0, setting
 from ltrbench.shapes import Gradients, Hessians, Labels, QueryStart, Values
 
 
@@ -53,7 +53,7 @@ class StochasticRank(Objective):
     """Number of random orders per query and iteration. More orders give less variance and take longer."""
     mu: float = setting(0.0, at_least=0)
     """Factor of the labels by which scores are reduced, in units of sigma, against ties in wrong order."""
-    nu: float = setting(0.01, above=0, only_with={"lambda_reg": ("a value above 0",)})
+    nu: float = setting(0.01, above=0, only_with={"lambda_reg": NOT_0})
     """Constant added to the norm of the scores in the projection, for queries with nearly equal scores."""
     lambda_reg: float = setting(1.0, at_least=0)
     """Share of the gradient along the scores that is removed, because it changes only their scale."""
@@ -62,12 +62,6 @@ class StochasticRank(Objective):
 
     draws = True
     source = "CatBoost, TStochasticRankError in error_functions.cpp"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_effects(
-            self, {"lambda_reg": "a value above 0" if self.lambda_reg else "0"}
-        )
 
     def check(self, labels: Labels, query_start: QueryStart) -> None:
         if self.dcg_type == "Exp":

@@ -176,6 +176,26 @@ def test_every_setting_changes_the_model(
             GOSS | {"documents_per_tree": 0.5},
             ("goss_top_rate", "documents_per_tree=0.5"),
         ),
+        ({"skip_drop": 0.5}, ("skip_drop is 0.5", "drop_rate=0.0")),
+        ({"max_drop": 50}, ("max_drop is 50", "drop_rate=0.0")),
+        ({"drop_by_weight": True}, ("drop_by_weight is True", "drop_rate=0.0")),
+        ({"drop_normalize": "mean"}, ("drop_normalize is mean", "drop_rate=0.0")),
+        (
+            {"resample_every": 5},
+            ("resample_every is 5", "queries_per_tree=1.0", "documents_per_tree=1.0"),
+        ),
+        (
+            {"distance_offset": 0.5, "normalize_distance": False},
+            ("distance_offset is 0.5", "normalize_distance=false"),
+        ),
+        (
+            {
+                "query_norm": "pairs",
+                "normalize_query": False,
+                "pairs_per_document": 2,
+            },
+            ("query_norm is pairs", "normalize_query=false"),
+        ),
         (
             {"position_bias_l2": 1.0},
             ("position_bias_l2", 1.0, "position_bias to additive"),
