@@ -222,7 +222,8 @@ class Answer:
         if self.is_made:
             yield f"To ask it for scores: {PROGRAM} serve {folder}/model"
             yield f"To watch it: {PROGRAM} monitor {folder}/model {new} --max-psi 0.2"
-        yield f"All intervals and pictures: {self.comparison}/report.html"
+        report = _quoted(self.comparison / "report.html")
+        yield f"All intervals and pictures: {report}"
         yield f"The same work step by step: sh {_quoted(self.commands)} FOLDER"
         sync = f"{PROGRAM} sync {_quoted(self.sweep)}"
         yield f"To look at the runs in MLflow: {sync}, then {PROGRAM} ui"

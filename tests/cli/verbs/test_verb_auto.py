@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -176,6 +177,8 @@ def test_files_of_validation_and_test_are_the_splits(tmp_path: Path) -> None:
     said = " ".join(done.stdout.split())
     assert "valid: a valid.csv; test: test.csv" in said
     results = tmp_path / "it's, é (1)-auto"
+    report = shlex.quote("it's, é (1)-auto/comparison/report.html")
+    assert report in (results / "answer.md").read_text()
     run_of_test = json.loads(next(results.glob("sweep/*/result.json")).read_text())
     assert run_of_test["data"]["test"]["queries"] == 60
     shipped = json.loads((results / "shipped/certificate.json").read_text())
