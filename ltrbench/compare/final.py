@@ -14,10 +14,10 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import NamedTuple
 
-from ltrbench.compare.cells import rows_by_table, settings_of_model
+from ltrbench.compare.cells import grouped, rows_by_table, settings_of_model
 from ltrbench.compare.comparison import Comparison, best_by_validation, only
 from ltrbench.compare.remarks import Kind, left_out_in_words
-from ltrbench.compare.table import ModelRow
+from ltrbench.compare.table import EvaluatedRun, ModelRow
 from ltrbench.errors import LtrbenchError, ResultError, require_choice
 from ltrbench.runs.origin import Final, Origin, Variant
 from ltrbench.runs.record import Run, find_runs, read_run
@@ -93,6 +93,7 @@ def final_fit(
         estimate=row.metrics[comparison.metric],
         low=low,
         high=high,
+        num_settings=len(_by_settings(row)),
     )
     notes = [
         f"Final model, trained on all labelled queries. Settings: those of {run.path} ({reason})."
@@ -146,17 +147,55 @@ def _estimate_in_words(origin: Final) -> str:
     bounds = ""
     if origin.low is not None:
         bounds = f" (95 % interval {origin.low:.4f} to {origin.high:.4f})"
-    return (
+    estimate = (
         "It has no test score. Estimate from the comparison, for models trained on a part of the data: "
         f"{origin.metric} {format_number(origin.estimate, '.4f')}{bounds}."
     )
+    if origin.num_settings > 1:
+        estimate += (
+            f" It is the estimate of the search, which chose {origin.num_settings} different settings over "
+            "its runs, and not of these settings alone."
+        )
+    return estimate
 
 
 def _origin(row: ModelRow) -> Origin:
     return row.runs[0].result.origin
 
 
+def _by_settings(row: ModelRow) -> dict[str, list[EvaluatedRun]]:
+    """Returns a text of the settings of the model -> the runs of the row with these settings."""
+
+    def settings(item: EvaluatedRun) -> str:
+        return repr(sorted(settings_of_model(item.run).items()))
+
+    return grouped(row.evaluated, settings)
+
+
 def _choice(comparison: Comparison, model: str | None) -> tuple[Run, ModelRow, str]:
+    """Returns the run with the settings to train, its row and the reason.
+
+    A search may choose settings for each fold, whose validation values cannot be compared with each other:
+    those that most folds chose are trained, if others were not chosen as often.
+    """
+    run, row, reason = _best_choice(comparison, model)
+    num_folds = {}
+    for text, items in _by_settings(row).items():
+        num_folds[text] = len({item.cell for item in items})
+    most = max(num_folds.values())
+    usual = [text for text in num_folds if num_folds[text] == most]
+    if len(num_folds) == 1 or len(usual) > 1:
+        return run, row, reason
+    items = _by_settings(row)[usual[0]]
+    if all(item.run is not run for item in items):
+        run = items[0].run
+    reason = f"{reason}; {most} of {len(row.cells)} folds chose those of {run.path}"
+    return run, row, reason
+
+
+def _best_choice(
+    comparison: Comparison, model: str | None
+) -> tuple[Run, ModelRow, str]:
     """Returns the best run by validation among the rows of a name, its row and the reason; a single row needs
     no validation."""
     labels = [row.label for row in comparison.rows]

@@ -26,7 +26,7 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import Field
 
-from ltrbench.untrusted import Amount, Name, type_error, types_of
+from ltrbench.untrusted import Amount, Count, Name, type_error, types_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,6 +86,8 @@ class Final:
         scale: Factor of the median of these numbers.
         metric, estimate, low, high: Metric of the comparison, the mean of the row and its interval; None if
             they are not known.
+        num_settings: Number of different settings of the runs of the row. A search may choose others for each
+            fold: the estimate is then that of the search, and not of the settings of this model.
     """
 
     row: Name
@@ -98,6 +100,7 @@ class Final:
     estimate: float | None
     low: float | None
     high: float | None
+    num_settings: Count = 1
     kind: Literal["final"] = "final"
 
     is_compared: ClassVar[bool] = False

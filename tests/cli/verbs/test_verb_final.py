@@ -83,7 +83,18 @@ def test_the_trees_are_the_median_of_the_runs_with_the_chosen_settings_rounded_u
         for item, leaves in zip(runs, (7, 9, 9, 7), strict=True)
         for ranker in [{"class": "x", "fields": {"l2": leaves}}]
     ]
-    assert final_fit(compare(tuned)).num_trees == ceil((10 + 40) / 2)
+    fit = final_fit(compare(tuned))
+    assert fit.num_trees == ceil((10 + 40) / 2)
+    # The estimate belongs to both settings.
+    assert fit.origin.num_settings == 2
+    assert mentions(fit.notes, "search", "2 different settings")
+    # The settings that most folds chose.
+    ranker = {"class": "x", "fields": {"l2": 9}}
+    tuned[3] = replace(tuned[3], result=replace(tuned[3].result, ranker=ranker))
+    fit = final_fit(compare(tuned))
+    assert fit.run.path == tuned[1].path
+    assert mentions(fit.origin.reason, "3 of 4 folds")
+    assert fit.num_trees == median(run.result.best_iteration for run in tuned[1:])
 
 
 @pytest.mark.parametrize(
