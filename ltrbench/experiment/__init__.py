@@ -539,6 +539,7 @@ def _load_and_fit(
         peak_memory_mb=peak_memory_mb,
         distributed=fitter.record,
         threads=num_threads,
+        unmatched=departures_of(ranker, of_fit.train),
         notes=tuple(notes),
         best_iteration=ranker.summary.num_trees if ranker.summary else None,
     )

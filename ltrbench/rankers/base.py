@@ -367,9 +367,15 @@ def cautions_of(ranker: Ranker, train: RankingDataset) -> tuple[str, ...]:
     return tuple(_sentences(ranker, train, Severity.CAUTION))
 
 
-def departures_of(ranker: Ranker) -> tuple[str, ...]:
-    """Returns the differences between the ranker and the shared parameters, one string per difference."""
-    return tuple(_sentences(ranker, None, Severity.UNMATCHED))
+def departures_of(
+    ranker: Ranker, train: RankingDataset | None = None
+) -> tuple[str, ...]:
+    """Returns the differences between the ranker and the shared parameters, one string per difference.
+
+    Args:
+        train: training set, on which a difference may depend; None: not known.
+    """
+    return tuple(_sentences(ranker, train, Severity.UNMATCHED))
 
 
 def unused_positions(train: RankingDataset, setting: str) -> Iterator[Finding]:

@@ -281,6 +281,9 @@ _OF_LAMBDARANK = {"objective": ("lambdarank",)}
 
 _OF_BAGGING = {"bagging_fraction": BELOW_1}
 
+# Observed with l2=5: LightGBM marks a feature as not splittable, and child leaves skip it.
+_SKIPS_FEATURES = "LightGBM skips a feature in all leaves below a leaf where no split on it had enough gain."
+
 _WITHOUT_SEED = {"lambda_l1", "max_depth", "min_data_in_bin", "path_smooth"}
 """Parameters of `extra` that are known not to draw random numbers."""
 
@@ -602,9 +605,7 @@ class LightGBMRanker(LibraryRanker):
             "Bin edges differ from other backends: LightGBM bins features by its own algorithm, with at "
             "least 3 documents per bin.": True,
             "Missing values are treated as 0 if the feature had no missing values in training.": True,
-            # Observed with l2=5: LightGBM marks a feature as not splittable, and child leaves skip it.
-            "LightGBM skips a feature in all leaves below a leaf where no split on it had enough "
-            "gain.": forgets,
+            _SKIPS_FEATURES: forgets,
             "Samples differ from other backends: LightGBM samples documents and features by its own "
             "algorithm.": samples(self),
             "The objective is rank_xendcg (cross entropy), not LambdaMART on NDCG; truncation is not "
@@ -623,6 +624,10 @@ class LightGBMRanker(LibraryRanker):
             "label_gain sets the gain of each grade."
         )
         yield from self._refused_labels(train.labels, ~is_grade, remedy)
+        # Gains of splits on categories have an l2 penalty by default (cat_l2).
+        has_categories = bool(train.categorical_features)
+        if has_categories and _SKIPS_FEATURES not in self._all_departures():
+            yield Finding(Severity.UNMATCHED, _SKIPS_FEATURES)
         longest = int(train.query_sizes.argmax())
         size = int(train.query_sizes[longest])
         if self.objective == "lambdarank" and size > MOST_DOCUMENTS_OF_QUERY:

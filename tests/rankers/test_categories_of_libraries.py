@@ -17,7 +17,7 @@ from ltrbench.data import RankingDataset
 from ltrbench.errors import DataError, ResultError
 from ltrbench.models.files import read_model_file
 from ltrbench.rankers import BoostingRanker
-from ltrbench.rankers.base import check_saved
+from ltrbench.rankers.base import check_saved, departures_of
 from ltrbench.rankers.catboost import CatBoostRanker
 from ltrbench.rankers.imported import ImportedRanker
 from ltrbench.rankers.lightgbm import LightGBMRanker
@@ -38,6 +38,16 @@ def train(log: pd.DataFrame) -> RankingDataset:
     return RankingDataset.from_frame(
         log, features=[*NUMBERS, *CATEGORIES], categorical=CATEGORIES
     )
+
+
+def test_lightgbms_skipped_features_are_named_for_categories_without_any_penalty(
+    train: RankingDataset,
+) -> None:
+    numbers = train.with_fields(categories={})
+    for ranker in (LightGBMRanker(), LightGBMRanker(num_leaves=8)):
+        (more,) = {*departures_of(ranker, train)} - {*departures_of(ranker, numbers)}
+        penalised = departures_of(LightGBMRanker(num_leaves=8, l2=1.0), train)
+        assert penalised.count(more) == 1
 
 
 def table(log: pd.DataFrame) -> pd.DataFrame:
