@@ -153,7 +153,8 @@ def test_each_sweep_is_stored_in_the_experiment_that_it_recorded(
     assert main(["sync", "all"]) == 0
     printed = capsys.readouterr().err
     assert mentions(printed, "1 run of all", "'search'", "2 runs of all", "'ads'")
-    client = MlflowClient("sqlite:///mlflow.db")
+    # By its whole path, because MLflow keeps the store of an address open for other tests.
+    client = MlflowClient(f"sqlite:///{tmp_path / 'mlflow.db'}")
     names = {item.experiment_id: item.name for item in client.search_experiments()}
     stored_in = {
         run.data.tags["backend"]: names[run.info.experiment_id]
