@@ -46,10 +46,12 @@ class Condition(NamedTuple):
     Attributes:
         words: the values, as the end of "set it to".
         holds: returns whether a value is one of them.
+        others: names of settings of which one may have such a value instead.
     """
 
     words: str
     holds: Callable[[Any], bool]
+    others: tuple[str, ...] = ()
 
 
 IS_ON = Condition("true", bool)
@@ -61,7 +63,7 @@ Choices = Mapping[str, Collection[str]]
 """Name of another setting -> its words for which a setting has an effect."""
 
 Needs = Mapping[str, Collection[str] | Condition]
-"""The same, or a condition on numbers. Of several names, separated by blanks, one setting must fulfil it."""
+"""The same, or a condition on a number or a switch."""
 
 Convert = Callable[[Any, float], Any]
 """(value of a setting, factor of the weights of the data) -> value in the units of a library."""
@@ -197,11 +199,11 @@ def check_effects(
     unmet = itertools.chain(
         without_effect(settings, chosen, library), _unmet_conditions(settings, library)
     )
-    for item, others, needed in unmet:
+    for item, other, needed in unmet:
         value = getattr(settings, item.name)
         default = _default(item)
         if value != default:
-            names = others.split()
+            names = _names(other, needed)
             present = [_present(settings, name, chosen) for name in names]
             is_condition = isinstance(needed, Condition)
             wanted = needed.words if is_condition else " or ".join(needed)
@@ -212,6 +214,13 @@ def check_effects(
                 f"{item.name} is {value}, but does not apply with {' and '.join(present)}; leave it out or "
                 f"set {remedy}."
             )
+
+
+def _names(other: str, needed: Collection[str] | Condition) -> tuple[str, ...]:
+    """Returns the settings of which one must fulfil a need."""
+    if isinstance(needed, Condition):
+        return (other, *needed.others)
+    return (other,)
 
 
 def _present(settings: Any, name: str, chosen: Mapping[str, str | None]) -> str:
@@ -241,11 +250,13 @@ def without_effect(
 
 def _unmet_conditions(settings: Any, library: str) -> Iterator[tuple[Any, ...]]:
     """Yields the same for the conditions on numbers and switches of an object."""
-    for item, others, needed in _needs(settings, library):
-        if isinstance(needed, Condition):
-            values = [getattr(settings, name) for name in others.split()]
-            if not any(map(needed.holds, values)):
-                yield item, others, needed
+    for item, other, needed in _needs(settings, library):
+        if not isinstance(needed, Condition):
+            continue
+        names = _names(other, needed)
+        values = [getattr(settings, name) for name in names]
+        if not any(map(needed.holds, values)):
+            yield item, other, needed
 
 
 def _needs(kind: Any, library: str) -> Iterator[tuple[Any, ...]]:

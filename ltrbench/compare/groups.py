@@ -267,11 +267,11 @@ def _number_or_nan(text: str) -> float:
     return math.nan if text == _MISSING else float(text)
 
 
-Kind = tuple[str, NDArray[np.bool_]]
+NamedQueries = tuple[str, NDArray[np.bool_]]
 """Name of a slice; and which queries are in it, (Q,)."""
 
 
-def kinds_of_values(values: NDArray[Any]) -> list[Kind]:
+def kinds_of_values(values: NDArray[Any]) -> list[NamedQueries]:
     """Returns the slices: one value, or one range of values of numbers; and "missing"."""
     if values.dtype.kind == "U":
         values = _with_others(values)
@@ -302,7 +302,7 @@ def kinds_of_values(values: NDArray[Any]) -> list[Kind]:
 
 def _with_missing(
     values: NDArray[np.float64], is_missing: NDArray[np.bool_]
-) -> list[Kind]:
+) -> list[NamedQueries]:
     """Returns the slices of the known numbers, and that of the others."""
     kinds = []
     for name, of_known in kinds_of_values(values[~is_missing]):

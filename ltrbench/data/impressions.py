@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ltrbench.data.features import read_only
 from ltrbench.errors import DataError
 
 UNKNOWN = -1
@@ -75,9 +76,7 @@ class Impressions:
             raise DataError("impressions: the rows are not in ascending order.")
         # All metrics of clicks read them.
         for name, values in vars(self).items():
-            shared = values.view()
-            shared.flags.writeable = False
-            object.__setattr__(self, name, shared)
+            object.__setattr__(self, name, read_only(values))
 
     def __len__(self) -> int:
         return len(self.rows)

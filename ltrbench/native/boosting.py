@@ -108,6 +108,7 @@ class Rescaling(NamedTuple):
 
 
 _OF_DART = {"drop_rate": NOT_0}
+_OF_SAMPLES = {"queries_per_tree": NOT_1._replace(others=("documents_per_tree",))}
 
 
 @dataclass(kw_only=True)
@@ -483,9 +484,7 @@ class SamplingSettings:
     """Sample of the tree's features per leaf: a share, a count, or sqrt or log2 of them. A strong feature
     then does not hide the others (pyltr's max_features, LightGBM's feature_fraction_bynode, XGBoost's
     colsample_bynode)."""
-    resample_every: int = setting(
-        1, at_least=1, only_with={"queries_per_tree documents_per_tree": NOT_1}
-    )
+    resample_every: int = setting(1, at_least=1, only_with=_OF_SAMPLES)
     """Number of trees per sample of queries and documents (LightGBM's bagging_freq)."""
     goss_top_rate: float | None = setting(None, above=0, at_most=1)
     """GOSS: share of documents kept for large gradients (LightGBM: 0.2); None: no GOSS."""

@@ -14,7 +14,6 @@ Every kind answers the same questions. A new kind is a class in `Origin`.
     is_compared     has scores of test for a comparison, if the run finished
     has_model       has a model to load, ship and serve, if the run finished
     was_fitted      the settings of the run fitted its ranker: the same command trains it again
-    is_independent  the scores are not made of those of other rows, whose variation they would share
     is_imported     it is not known what trained it, or a part of it
 """
 
@@ -38,7 +37,6 @@ class Trained:
     is_compared: ClassVar[bool] = True
     has_model: ClassVar[bool] = True
     was_fitted: ClassVar[bool] = True
-    is_independent: ClassVar[bool] = True
     is_imported: ClassVar[bool] = False
 
 
@@ -56,7 +54,6 @@ class Copied:
     is_compared: ClassVar[bool] = True
     has_model: ClassVar[bool] = True
     was_fitted: ClassVar[bool] = True
-    is_independent: ClassVar[bool] = True
     is_imported: ClassVar[bool] = False
 
 
@@ -69,7 +66,6 @@ class Trial:
     is_compared: ClassVar[bool] = False
     has_model: ClassVar[bool] = False
     was_fitted: ClassVar[bool] = True
-    is_independent: ClassVar[bool] = True
     is_imported: ClassVar[bool] = False
 
 
@@ -106,7 +102,6 @@ class Final:
     is_compared: ClassVar[bool] = False
     has_model: ClassVar[bool] = True
     was_fitted: ClassVar[bool] = True
-    is_independent: ClassVar[bool] = True
     is_imported: ClassVar[bool] = False
 
 
@@ -125,7 +120,6 @@ class Imported:
 
     is_compared: ClassVar[bool] = True
     was_fitted: ClassVar[bool] = False
-    is_independent: ClassVar[bool] = True
     is_imported: ClassVar[bool] = True
 
 
@@ -147,7 +141,6 @@ class Fused:
     is_compared: ClassVar[bool] = True
     has_model: ClassVar[bool] = False
     was_fitted: ClassVar[bool] = False
-    is_independent: ClassVar[bool] = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,7 +161,6 @@ class Ensemble:
     is_compared: ClassVar[bool] = True
     has_model: ClassVar[bool] = False
     was_fitted: ClassVar[bool] = False
-    is_independent: ClassVar[bool] = False
 
     @property
     def largest(self) -> str:
@@ -199,7 +191,6 @@ class Variant:
     is_compared: ClassVar[bool] = True
     has_model: ClassVar[bool] = True
     was_fitted: ClassVar[bool] = False
-    is_independent: ClassVar[bool] = False
 
     @property
     def has_fewer_trees(self) -> bool:

@@ -36,8 +36,6 @@ EVERY: list[Origin] = [
     Ensemble(weights={"a": 1.0, "b": 0.0}, runs={"a": "0", "b": "1"}, is_imported=True),
     Variant(of="a", run="0", change="trees=10%", ranker="x", is_imported=False),
 ]
-COMPUTED = ("fused", "ensemble", "variant")
-"""Kinds whose scores or models are made of those of other runs."""
 
 
 def test_the_cases_are_all_kinds() -> None:
@@ -53,7 +51,6 @@ def test_every_kind_is_read_as_it_was_written_and_answers_every_question(
     kind = origin.kind
     assert origin.is_compared == (kind not in ("trial", "final"))
     assert origin.was_fitted == (kind in ("trained", "copied", "trial", "final"))
-    assert origin.is_independent == (kind not in COMPUTED)
     (tmp_path / "run" / "model").mkdir()
     if origin.has_model:
         class_and_folder_of_model(run)

@@ -23,7 +23,7 @@ class Options:
     depth: float | None = setting(None, above=0)
     is_filled: bool = setting(False)
     colour: str = setting("black", only_with={"is_filled": IS_ON})
-    margin: int = setting(0, only_with={"weight depth": NOT_1})
+    margin: int = setting(0, only_with={"weight": NOT_1._replace(others=("depth",))})
     names: dict[str, int] = setting({})
 
 
