@@ -29,7 +29,7 @@ from ltrbench.data.dataset import (
     check_same_features,
     numbered,
 )
-from ltrbench.data.features import SparseRows
+from ltrbench.data.features import FeatureMatrix, SparseRows
 from ltrbench.data.tables import columns_of_features, read_table, read_table_features
 from ltrbench.errors import DataError, ResultError
 from ltrbench.metrics import evaluate
@@ -111,8 +111,10 @@ class Estimator:
         data = X
         if not isinstance(X, RankingDataset):
             data = dataset_of(X, y, like=ranker, **rows)
-        elif self.feature_names:
-            check_same_features("X", X, self)
+        else:
+            _refuse_rows(rows if y is None else {"y": y, **rows})
+            if self.feature_names:
+                check_same_features("X", X, self)
         scores = ranker.predict_lists(data.features, data.query_start)
         return float(evaluate(data, scores, [SCORE]).means[SCORE])
 
@@ -195,11 +197,14 @@ def _fit_of_tables(fit: Callable[..., Any]) -> Callable[..., Any]:
         valid: Any = None,
         **rows: Any,
     ) -> Any:
-        if isinstance(train, RankingDataset):
-            valid = y if valid is None else valid
-        else:
+        if not isinstance(train, RankingDataset):
             train = dataset_of(train, y, **rows)
-            rows = {}
+        else:
+            if valid is None:
+                valid = y
+            elif y is not None:
+                rows["y"] = y
+            _refuse_rows(rows)
         if valid is not None:
             if not isinstance(valid, RankingDataset):
                 valid = _valid_of_tables(valid, train)
@@ -209,7 +214,7 @@ def _fit_of_tables(fit: Callable[..., Any]) -> Callable[..., Any]:
             valid = valid and valid.in_memory(self.reads_sparse)
         # Minimum hessians and penalties would otherwise depend on the unit of the weights.
         train = train.with_mean_weight_one()
-        fitted = fit(self, train, valid, on_iteration, **rows)
+        fitted = fit(self, train, valid, on_iteration)
         self.feature_names = train.feature_names
         self.categories = train.categories
         self.dates = train.dates
@@ -219,6 +224,16 @@ def _fit_of_tables(fit: Callable[..., Any]) -> Callable[..., Any]:
     functools.update_wrapper(fit_table, fit)
     del vars(fit_table)["__wrapped__"]  # its signature has no arguments of a table
     return fit_table
+
+
+def _refuse_rows(rows: Collection[str]) -> None:
+    """Raises TypeError if fit or score of a data set gets arguments of a table."""
+    if rows:
+        raise TypeError(
+            f"fit and score of a RankingDataset have no argument {', '.join(rows)}: the data set itself has "
+            "the labels, queries and weights. Set them there, as in RankingDataset(query_weights=...), or "
+            "pass a table."
+        )
 
 
 def _valid_of_tables(valid: Any, train: RankingDataset) -> RankingDataset:
@@ -235,8 +250,7 @@ def _valid_of_tables(valid: Any, train: RankingDataset) -> RankingDataset:
 def _of_tables(method: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(method)
     def of_table(self: Any, features: Any) -> Any:
-        if hasattr(features, "to_pandas"):  # a table of Polars or pyarrow
-            features = features.to_pandas()
+        features = _as_frame(features)
         if hasattr(features, "tocsr"):
             features = SparseRows.from_scipy(features, exact=self.reads_float64)
         if not (_is_frame(features) and self.feature_names):
@@ -252,8 +266,14 @@ def _of_tables(method: Callable[..., Any]) -> Callable[..., Any]:
                 "the query. Add the column; or pass the documents of one query as an array, in the order of "
                 "feature_names."
             )
+        is_missing = features[query].isna().to_numpy()
+        if is_missing.any():
+            raise DataError(
+                f"the DataFrame: row {is_missing.argmax() + 1}: column {query!r} is missing, but a score "
+                "depends on the other documents of the query. Write an id, or remove the row."
+            )
         scores = np.empty(len(read), self.score_dtype)
-        by_query = features.groupby(query, dropna=False, observed=True)
+        by_query = features.groupby(query, observed=True)
         for rows in by_query.indices.values():
             of_query = method(self, read[rows])
             if of_query is None:  # the model has no contributions
@@ -390,11 +410,12 @@ def dataset_of(
 ) -> RankingDataset:
     """Returns the data set of a table, its labels and its queries. Scattered rows of a query are gathered.
 
-    The columns of a DataFrame with the name of a role (`ROLES`) are no features: they are the document ids,
-    weights and positions, and the queries if neither qid nor group is passed. `like` may have such features.
+    A table of Polars or pyarrow is read as a DataFrame. The columns of a DataFrame with the name of a role
+    (`ROLES`) are no features: they are the document ids, weights and positions, and the queries if neither
+    qid nor group is passed. `like` may have such features.
 
     Args:
-        X: (D, F), a DataFrame, an array or a sparse matrix of SciPy.
+        X: (D, F), a DataFrame, a table of Polars or pyarrow, an array or a sparse matrix of SciPy.
         y: (D,), labels, 0 or more.
         qid: (D,), id of the query of each row. None: `group`, or the column qid or query_id of a DataFrame.
         group: (Q,), number of rows of each query.
@@ -413,6 +434,7 @@ def dataset_of(
             "number of rows of each query as group=; further arguments of fit are valid=(X, y) or (X, y, "
             "qid), sample_weight, categorical and dates."
         )
+    X = _as_frame(X)  # noqa: N806
     rows = _columns_of_rows(X, y, qid, group, sample_weight)
     columns = {f"{name} of fit or score": values for name, values in rows.items()}
     roles = zip(("label", "query", "weight"), columns, strict=False)
@@ -569,6 +591,25 @@ def _query_column(X: Any) -> str | None:  # noqa: N803
     if _is_frame(X):
         return next((name for name in X.columns if name in ROLES["query"]), None)
     return None
+
+
+def _as_frame(X: Any) -> Any:  # noqa: N803
+    """Returns a table of Polars or pyarrow as a DataFrame, and features without names as they are.
+
+    Raises:
+        DataError: X has named columns, but no conversion to a DataFrame.
+    """
+    if hasattr(X, "to_pandas"):
+        return X.to_pandas()
+    if isinstance(X, FeatureMatrix) or _is_frame(X):
+        return X
+    fields_of_array = getattr(getattr(X, "dtype", None), "names", None)
+    if isinstance(X, Mapping) or hasattr(X, "columns") or fields_of_array:
+        raise DataError(
+            f"the table is a {type(X).__name__}, whose columns have names, but it is no DataFrame. Pass "
+            "pandas.DataFrame(table), or a table of Polars or pyarrow."
+        )
+    return X
 
 
 def _is_frame(X: Any) -> bool:  # noqa: N803

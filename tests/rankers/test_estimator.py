@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 import sklearn
 from messages import naming
@@ -22,6 +23,8 @@ from ltrbench.errors import ConfigError, DataError
 from ltrbench.rankers import EarlyStopping
 from ltrbench.rankers.estimator import dataset_of
 from ltrbench.rankers.lightgbm import LightGBMRanker
+from ltrbench.rankers.linear import LinearRanker
+from ltrbench.rankers.mlp import MlpRanker
 from ltrbench.rankers.native import NativeRanker
 
 # The checks know no queries: these rankers take all rows as one.
@@ -192,6 +195,43 @@ def test_categories_are_read_alike_in_fit_and_predict_and_travel_with_the_model(
     np.testing.assert_array_equal(unseen, missing)
 
 
+def test_a_table_of_pyarrow_is_read_by_the_names_of_its_columns() -> None:
+    shuffled = np.random.default_rng(0).permutation(300)
+    frame = X.assign(qid=QID, label=Y).iloc[shuffled].reset_index(drop=True)
+    labels = Y[shuffled]
+    table = pa.table(frame)
+    ranker: Any = clone(SMALL).fit(frame, labels)
+    of_table: Any = clone(SMALL).fit(table, labels, valid=(table, labels))
+    assert of_table.feature_names == ranker.feature_names == tuple("abcd")
+    np.testing.assert_array_equal(of_table.predict(frame), ranker.predict(frame))
+    reversed_columns = table.select(table.column_names[::-1])
+    assert ranker.score(reversed_columns, labels) == ranker.score(frame, labels)
+
+
+def test_arguments_of_a_table_are_refused_beside_a_data_set() -> None:
+    data = dataset_of(X, Y, qid=QID)
+    calls: list[tuple[Callable[..., Any], dict[str, Any]]] = [
+        (LinearRanker().fit, {"sample_weight": np.ones(300)}),
+        (LinearRanker().fit, {"y": Y, "valid": data}),
+        (SMALL.fit, {"misspelt": 3}),
+        (LinearRanker().fit(data).score, {"y": Y}),
+        (LinearRanker().fit(data).score, {"misspelt": 3}),
+    ]
+    for call, arguments in calls:
+        with pytest.raises(TypeError, match=naming(next(iter(arguments)))):
+            call(data, **arguments)
+
+
+@pytest.mark.parametrize("dtype", ["str", "category"])
+def test_a_list_wise_model_refuses_rows_without_a_query(dtype: str) -> None:
+    ranker: Any = MlpRanker(context="attention", num_blocks=1, width=8, num_epochs=1)
+    ranker.fit(X, Y, qid=QID)
+    ids: Any = pd.Series([*QID[:-1], None], dtype=dtype)
+    for method in (ranker.predict, ranker.contributions):
+        with pytest.raises(DataError, match=naming("row 300", "qid")):
+            method(X.assign(qid=ids))
+
+
 @pytest.mark.parametrize("name", [int, str])
 def test_columns_numbered_from_0_are_features_without_names_by_their_position(
     name: type[Any],
@@ -275,6 +315,8 @@ def test_a_repr_names_what_differs_and_parameters_are_checked_before_one_is_set(
         ({"group": [10.9] * 30}, ("group", "10.9", "whole number")),
         ({"qid": QID, "y": Y[:5]}, ("y", "(5,)", "300")),
         ({"qid": QID, "X": X.assign(a="x")}, ("'a'", "'x'", "categorical")),
+        ({"qid": QID, "X": X.to_dict("list")}, ("dict", "pandas.DataFrame(table)")),
+        ({"qid": QID, "X": X.to_records()}, ("recarray", "pandas.DataFrame(table)")),
     ],
 )
 def test_a_table_without_clear_queries_labels_or_numbers_is_refused(
