@@ -241,24 +241,30 @@ def _settings_of_rows(runs: Sequence[Run]) -> list[dict[str, Any]]:
     absent = {key: "fixed" if key.startswith("search.space.") else _ANY for key in keys}
     rows = []
     for run, search in zip(runs, searches, strict=True):
-        settings = settings_of_model(run)
+        settings = settings_without_search(run)
         # Settings that a search chose differ from no other value.
         for key in run.result.search.get("space", ()):
             settings[key] = _ANY
             settings[f"objective.{key}"] = _ANY
-        for key, value in (resample_of(run) or {}).items():
-            settings[f"replicates.{key}"] = value
-        debias = run.result.data.get("debias")
-        if debias is not None:
-            settings["debias"] = debias
-            # The correction stands for them.
-            for key in _settings_of_debiasing(settings):
-                settings.pop(key, None)
-        for key, value in feature_settings(run).items():
-            settings[f"data.{key}"] = value
         settings |= absent | search if search else untuned
         rows.append(settings)
     return rows
+
+
+def settings_without_search(run: Run) -> dict[str, Any]:
+    """Returns the settings that distinguish a row from others of its source, without those of its search."""
+    settings = settings_of_model(run)
+    for key, value in (resample_of(run) or {}).items():
+        settings[f"replicates.{key}"] = value
+    debias = run.result.data.get("debias")
+    if debias is not None:
+        settings["debias"] = debias
+        # The correction stands for them.
+        for key in _settings_of_debiasing(settings):
+            settings.pop(key, None)
+    for key, value in feature_settings(run).items():
+        settings[f"data.{key}"] = value
+    return settings
 
 
 def _settings_of_debiasing(settings: Mapping[str, Any]) -> set[str]:

@@ -17,9 +17,9 @@ import numpy as np
 
 from ltrbench.compare.cells import (
     cell_of,
-    flatten,
     grouped,
     is_per_fold,
+    settings_without_search,
 )
 from ltrbench.compare.claims import Pair, against
 from ltrbench.compare.comparison import Comparison
@@ -139,11 +139,12 @@ class Tuning:
         trials, iterations, seconds: Means over the searches.
         default_value, chosen_value: Values on validation of the default and the chosen settings: means over
             folds of the means over runs; None if not available, as if no trial has the default settings.
-        test_value: The same metric on test, of the chosen settings; None if the comparison does not have it.
+        test_value: The same metric on test, of the chosen settings; None if the comparison does not have it
+            or has another convention.
         sd_over_searches: Standard deviation of the value on test over searches with different seeds; None
-            with fewer than two.
-        untuned: This row minus the row with the default settings on test; None if the table has no such row,
-            or the rows are not paired.
+            with fewer than two, or under another convention.
+        untuned: This row minus the row with the default settings on test; None if the table has no such row
+            or several, the rows are not paired, or the comparison has another metric or convention.
     """
 
     row: ModelRow
@@ -233,6 +234,14 @@ def _tuning(comparison: Comparison, row: ModelRow) -> Tuning:
     metric = str(records[0]["metric"])
     # The values of a search are under the default convention, and a difference needs one convention.
     is_default = comparison.settings.convention.name == DEFAULT.name
+    test_value = None
+    sd_over_searches = None
+    untuned = None
+    if is_default:
+        test_value = row.metrics.get(metric)
+        sd_over_searches = _sd_over_searches(row, metric)
+    if is_default and metric == comparison.metric:
+        untuned = _against_untuned(comparison, row)
     default_values = [(search.fold, search.default) for search in searches]
     chosen_values = [(search.fold, search.chosen) for search in searches]
     return Tuning(
@@ -245,9 +254,9 @@ def _tuning(comparison: Comparison, row: ModelRow) -> Tuning:
         seconds=fmean(record["seconds"] for record in records),
         default_value=_over_folds(default_values),
         chosen_value=_over_folds(chosen_values),
-        test_value=row.metrics.get(metric) if is_default else None,
-        sd_over_searches=_sd_over_searches(row, metric),
-        untuned=_against_untuned(comparison, row, records[0]),
+        test_value=test_value,
+        sd_over_searches=sd_over_searches,
+        untuned=untuned,
     )
 
 
@@ -278,28 +287,40 @@ def _over_folds(trial_of_fold: Iterable[tuple[str, TrialRow | None]]) -> float |
     return fmean(map(fmean, values.values()))
 
 
-def _against_untuned(
-    comparison: Comparison, row: ModelRow, record: Mapping[str, Any]
-) -> Pair | None:
-    for other in comparison.rows:
-        has_same_cells = other.cells.keys() == row.cells.keys()
-        is_alike = other.source == row.source and has_same_cells
-        if is_alike and _is_untuned(other, record["default"]):
-            pairs = against(comparison.pairs, other.label)
-            return next((pair for pair in pairs if pair.a == row.label), None)
-    return None
+def _against_untuned(comparison: Comparison, row: ModelRow) -> Pair | None:
+    """Returns a row minus the row that differs from it in the search alone; None unless there is one."""
+    in_same_cells = [
+        other for other in comparison.rows if other.cells.keys() == row.cells.keys()
+    ]
+    fitting = [other for other in in_same_cells if _is_untuned(other, row)]
+    if len(fitting) != 1:
+        return None
+    pairs = against(comparison.pairs, fitting[0].label)
+    return next((pair for pair in pairs if pair.a == row.label), None)
 
 
-def _is_untuned(row: ModelRow, default: Mapping[str, Any]) -> bool:
-    """Returns whether a row has the default settings, and not from a search."""
-    for run in row.runs:
-        if run.result.search:
+def _is_untuned(other: ModelRow, tuned: ModelRow) -> bool:
+    """Returns whether a row without a search has the default settings of a search and else equal settings."""
+    if other.source != tuned.source or other.is_tuned:
+        return False
+    chosen = tuned.runs[0]
+    default = chosen.result.search["default"]
+    expected = settings_without_search(chosen)
+    for run in other.runs:
+        settings = settings_without_search(run)
+        equal = _apart_from(settings, default) == _apart_from(expected, default)
+        if not equal or run.result.params != chosen.result.params:
             return False
-        settings = flatten(run.result.settings.get("model", {}))
         for name, value in default.items():
             if value not in (settings.get(name), settings.get(f"objective.{name}")):
                 return False
     return True
+
+
+def _apart_from(settings: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """Returns the settings of a model without some of them and without those of its objective alike."""
+    removed = {*names, *(f"objective.{name}" for name in names)}
+    return {name: value for name, value in settings.items() if name not in removed}
 
 
 # ---- The picture of the searches of a comparison.

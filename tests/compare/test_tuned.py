@@ -21,6 +21,8 @@ from ltrbench.compare.report import as_latex
 from ltrbench.compare.run_sections import search_section, settings_section
 from ltrbench.compare.tuning import Tuning, tunings
 from ltrbench.compare.views import Prose, Shown
+from ltrbench.metrics import DEFAULT
+from ltrbench.metrics.conventions import with_settings
 from ltrbench.runs import Run
 from ltrbench.runs.record import COMPLETE, UNSUCCESSFUL, TrialRow
 from ltrbench.statistics.claims import Scope, Varied
@@ -156,6 +158,7 @@ def test_unequal_trials_are_named(tmp_path: Path) -> None:
 
 
 METRIC = "ndcg@10"
+FAST = Settings(metric=METRIC, num_draws=200)
 
 
 def trials(
@@ -234,6 +237,51 @@ def test_tunability_is_chosen_minus_default_on_validation_and_the_gap_is_to_test
     assert tuning.tunability == pytest.approx(fmean([0.07, 0.02]))
     test = fmean(run.result.metrics[f"test/{METRIC}"] or 0 for run in runs)
     assert tuning.gap == pytest.approx(fmean([0.47, 0.52]) - test)
+
+
+def tuned_and_untuned(folder: Path) -> list[Run]:
+    """Returns one search at each of two settings that no search varies, and their defaults, all trained."""
+    runs = []
+    for depth in (2, 30):
+        chosen = tuned(folder / f"t{depth}", settings={"max_depth": depth}, skill=depth)
+        default = {"num_leaves": 31, "learning_rate": 0.1, "max_depth": depth}
+        untuned = write(folder / f"u{depth}", "native", settings=default, skill=1.0)
+        runs += [untuned, chosen]
+    return runs
+
+
+def test_a_tuned_row_is_compared_with_the_row_that_differs_in_the_search_alone(
+    tmp_path: Path,
+) -> None:
+    runs = tuned_and_untuned(tmp_path)
+    pairs = [item.untuned for item in tunings(only(runs, FAST))]
+    assert [(pair.a, pair.b) for pair in pairs] == [
+        (
+            f"native max_depth={depth} search=random",
+            f"native max_depth={depth} search=none",
+        )
+        for depth in (2, 30)
+    ]
+    of_first = [item.untuned for item in tunings(only([*runs[:2], runs[3]], FAST))]
+    assert [pair is None for pair in of_first] == [False, True]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        replace(FAST, metric="ndcg@5"),
+        replace(FAST, convention=with_settings(DEFAULT, {"gain": "linear"})),
+    ],
+)
+def test_tuned_minus_default_is_in_the_metric_and_convention_of_the_search(
+    settings: Settings, tmp_path: Path
+) -> None:
+    runs = tuned_and_untuned(tmp_path)
+    runs += [tuned(tmp_path / "again", settings={"max_depth": 2}, seed=1, skill=2)]
+    items = tunings(only(runs, settings))
+    assert [item.untuned for item in items] == [None, None]
+    is_default = settings.convention == DEFAULT
+    assert [item.sd_over_searches is not None for item in items] == [is_default, False]
 
 
 @pytest.mark.parametrize(
