@@ -32,6 +32,7 @@ from ltrbench.compare.cells import (
     Replicate,
     cell_of,
     first_by,
+    grouped,
     replicate_of,
     rows_by_table,
 )
@@ -62,6 +63,7 @@ from ltrbench.runs.record import (
 )
 from ltrbench.runs.writing import claim, write_run
 from ltrbench.shapes import Scores
+from ltrbench.tables import listed
 
 log = logging.getLogger("ltrbench")
 
@@ -387,9 +389,11 @@ def fuse(runs: Sequence[Run], fusing: Fusing) -> list[Run]:
                 members[label] = of_row
         if len(members) < 2:
             continue
-        groups, lacking = _groups(members, shares_runs=GREEDY not in fusing.methods)
-        for method, (like, of_label) in itertools.product(fusing.methods, groups):
-            made.append(_fused(method, like, of_label, lacking, fusing))
+        for method in fusing.methods:
+            # The weights of a greedy selection belong to trainings.
+            groups, lacking = _groups(members, shares_runs=method != GREEDY)
+            for like, of_label in groups:
+                made.append(_fused(method, like, of_label, lacking, fusing))
     if not made:
         raise ConfigError(
             "there is nothing to fuse: give runs of at least two models on one data set."
@@ -409,13 +413,14 @@ def _groups(
     A member with one run in a cell is in the fusion of every replicate if it was imported or `shares_runs`.
     """
     groups: list[_Group] = []
-    lacking: list[str] = []
+    lacking: dict[str, dict[str, list[Replicate]]] = {}
     all_runs = itertools.chain.from_iterable(members.values())
     for cell in dict.fromkeys(map(cell_of, all_runs)):
         runs_here = {}
         for label, runs in members.items():
             runs_here[label] = [run for run in runs if cell_of(run) == cell]
-        for replicate, like in _replicates(list(runs_here.values())).items():
+        replicates = _replicates(list(runs_here.values()), shares_runs)
+        for replicate, like in replicates.items():
             group: dict[str, Run] = {}
             for label, runs in runs_here.items():
                 run = _run_of(replicate, runs, shares_runs)
@@ -423,25 +428,40 @@ def _groups(
                     group[label] = run
             if len(group) == len(members):
                 groups.append((like, group))
-                continue
-            without = ", ".join(label for label in members if label not in group)
-            lacking.append(
-                f"{without} has no run with {replicate} on {_name_of(like)}: not fused there."
-            )
+            for label in members.keys() - group.keys():
+                of_label = lacking.setdefault(label, {})
+                of_label.setdefault(_name_of(like), []).append(replicate)
+    sentences = [
+        _about_lacking(label, lacking[label]) for label in members if label in lacking
+    ]
     if not groups:
         raise ResultError(
-            f"{', '.join(members)} have no common cell, and cannot be fused. {' '.join(lacking)}"
+            f"{', '.join(members)} have no common cell, and cannot be fused. {' '.join(sentences)}"
         )
-    return groups, lacking
+    return groups, sentences
 
 
-def _replicates(runs_of_member: Sequence[Sequence[Run]]) -> dict[Replicate, Run]:
-    """Returns replicate -> its first run in a cell, of the members with several runs there.
+def _about_lacking(label: str, lacking: Mapping[str, Sequence[Replicate]]) -> str:
+    """Returns a sentence on a member without runs, given name of a cell -> replicates."""
+    names = grouped(lacking, lambda name: tuple(lacking[name]))
+    places = []
+    for replicates, of_replicates in names.items():
+        missing = listed(list(map(str, replicates)))
+        places.append(f"{missing} on {listed(of_replicates)}")
+    return f"{label} has no run with {'; '.join(places)}: not fused there."
+
+
+def _replicates(
+    runs_of_member: Sequence[Sequence[Run]], shares_runs: bool
+) -> dict[Replicate, Run]:
+    """Returns replicate -> its first run in a cell, of the members without a run for every replicate.
 
     Without such a member there is one: that of the first run.
     """
-    repeated = [runs for runs in runs_of_member if len(runs) > 1]
-    runs = list(itertools.chain.from_iterable(repeated))
+    runs = []
+    for of_member in runs_of_member:
+        if not _is_shared(of_member, shares_runs):
+            runs += of_member
     if not runs:
         runs = list(itertools.chain.from_iterable(runs_of_member))[:1]
     return first_by(runs, replicate_of)
@@ -449,12 +469,17 @@ def _replicates(runs_of_member: Sequence[Sequence[Run]]) -> dict[Replicate, Run]
 
 def _run_of(replicate: Replicate, runs: Sequence[Run], shares_runs: bool) -> Run | None:
     """Returns the run of a member in a cell that is fused as this replicate; None without one."""
-    if len(runs) == 1:
-        is_imported = isinstance(runs[0].result.origin, Imported)
-        if shares_runs or is_imported:
-            return runs[0]
+    if _is_shared(runs, shares_runs):
+        return runs[0]
     of_replicate = [run for run in runs if replicate_of(run) == replicate]
     return of_replicate[-1] if of_replicate else None
+
+
+def _is_shared(runs: Sequence[Run], shares_runs: bool) -> bool:
+    """Returns whether the only run of a member in a cell is fused in every replicate."""
+    if len(runs) != 1:
+        return False
+    return shares_runs or isinstance(runs[0].result.origin, Imported)
 
 
 def _name_of(run: Run) -> str:

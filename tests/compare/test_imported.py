@@ -13,6 +13,7 @@ import lightgbm
 import numpy as np
 import pandas as pd
 import pytest
+from claim_cases import only
 from golden_files import golden_file
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -320,6 +321,40 @@ def test_seeds_are_fused_with_their_like_and_a_model_of_one_run_with_each(
             z_scores(judgments, run.scored("test").scores) for run in (member, runs[2])
         )
         np.testing.assert_array_equal(fused_run.scored("test").scores, expected)
+
+
+@pytest.mark.parametrize("methods", [("rrf", "greedy"), ("greedy", "rrf")])
+def test_a_fused_row_does_not_depend_on_the_other_methods(
+    tmp_path: Path, methods: tuple[str, ...]
+) -> None:
+    runs = [finished_run(tmp_path / f"a{seed}", "a", seed=seed) for seed in (1, 2)]
+    runs.append(finished_run(tmp_path / "b", "b", seed=1, skill=2.0))
+    together = fuse(runs, Fusing(methods))
+    alone = [run for method in methods for run in fuse(runs, Fusing((method,)))]
+    for a, b in zip(together, alone, strict=True):
+        assert (a.result.model, a.result.seed) == (b.result.model, b.result.seed)
+        assert a.result.notes == b.result.notes
+        np.testing.assert_array_equal(a.scored("test").scores, b.scored("test").scores)
+
+
+def test_every_seed_that_a_member_lacks_is_named(tmp_path: Path) -> None:
+    runs = []
+    for fold in (1, 2):
+        for seed in (1, 2, 3):
+            a = finished_run(tmp_path / f"a{fold}{seed}", "a", fold=fold, seed=seed)
+            runs.append(a)
+        b = finished_run(tmp_path / f"b{fold}", "b", fold=fold, seed=1, skill=2.0)
+        runs.append(b)
+    learned = fuse(runs, Fusing(("greedy",)))
+    assert [run.result.seed for run in learned] == [1, 1]
+    notes = only([*runs, *learned]).notes
+    (note,) = [note for note in notes if mentions(note, "greedy(a + b)", "no run")]
+    assert mentions(note, "seed 2", "seed 3", "fold 1", "fold 2")
+    apart = [
+        finished_run(tmp_path / f"c{seed}", f"c{seed}", seed=seed) for seed in (1, 2)
+    ]
+    with pytest.raises(ResultError, match=naming("c2", "seed 1", "c1", "seed 2")):
+        fuse(apart, Fusing(("greedy",)))
 
 
 SOURCE = Synthetic(name="synthetic", num_queries=40, test_share=0.25)
