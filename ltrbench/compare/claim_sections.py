@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
@@ -381,35 +382,54 @@ _TITLES = {
 
 def slices_section(shown: Shown) -> Section | None:
     """Returns one table per attribute, and the interactions; None without slices."""
-    attributes = list(dict.fromkeys(item.attribute for item in shown.comparison.slices))
+    attributes = list(dict.fromkeys(item.attribute for item in shown.slices))
     if not attributes:
         return None
-    baseline = shown.comparison.baseline
     tables = [_slice_table(shown, attribute) for attribute in attributes]
-    lead = f"Mean {shown.comparison.metric} by slice, the queries of one kind{shown.all_folds}"
-    if shown.comparison.is_order_only(shown.comparison.metric):
-        lead += ". The sizes of differences are not claimed, and not shown."
-    else:
-        lead += (
-            f", with the difference to {baseline} and its interval, simultaneous over the models. The "
-            "intervals are not adjusted for the number of slices: a difference in one slice is a hint, not a "
-            "finding."
-        )
+    # Tests have the same adjusted p-values whether or not the report adds attributes.
     tested = interactions(shown.comparison, shown.comparison.slices)
-    if any(item.p_value is not None for item in tested):
-        lead += (
-            " The last table tests for each model and attribute whether the difference to "
-            f"{baseline} varies over the slices: Welch's test of equal means, adjusted by "
-            f"Holm over all rows. It leaves out slices with fewer than {SMALLEST_GROUP} queries."
+    added = interactions(shown.comparison, shown.added_slices)
+    sentences = [_about_slices(shown)]
+    all_tests = [*tested, *added]
+    if any(item.p_value is not None for item in all_tests):
+        adjusted = "over all rows"
+        if tested and added:
+            adjusted = "over the rows of the requested attributes, and over those of the others"
+        sentences.append(
+            "The last table tests for each model and attribute whether the difference to "
+            f"{shown.comparison.baseline} varies over the slices: Welch's test of equal means, adjusted by "
+            f"Holm {adjusted}. It leaves out slices with fewer than {SMALLEST_GROUP} queries."
         )
-        tables.append(_interactions_table(shown, tested))
-    elif tested:
-        lead += (
-            " Whether the difference varies over the slices is not tested: no attribute has two slices with "
+        tables.append(_interactions_table(shown, all_tests))
+    elif all_tests:
+        sentences.append(
+            "Whether the difference varies over the slices is not tested: no attribute has two slices with "
             f"at least {SMALLEST_GROUP} queries and a variance above 0."
         )
-    lead += " Slices are about these trained models."
-    return Section("slices", "Kinds of queries", lead, tables, ("slice",))
+    sentences.append("Slices are about these trained models.")
+    return Section(
+        "slices", "Kinds of queries", " ".join(sentences), tables, ("slice",)
+    )
+
+
+def _about_slices(shown: Shown) -> str:
+    """Returns the sentences on the numbers in the tables of the slices."""
+    comparison = shown.comparison
+    lead = (
+        f"Mean {comparison.metric} by slice, the queries of one kind{shown.all_folds}"
+    )
+    if comparison.is_order_only(comparison.metric):
+        return f"{lead}. The sizes of differences are not claimed, and not shown."
+    rows = list(itertools.chain.from_iterable(item.rows for item in shown.slices))
+    if any(row.interval is not None for row in rows):
+        return (
+            f"{lead}, with the difference to {comparison.baseline} and its interval, simultaneous over the "
+            "models. The intervals are not adjusted for the number of slices: a difference in one slice is "
+            "a hint, not a finding."
+        )
+    if any(row.difference is not None for row in rows):
+        return f"{lead}, with the difference to {comparison.baseline}."
+    return f"{lead}."
 
 
 def _interactions_table(shown: Shown, tested: Sequence[Interaction]) -> Table:
@@ -435,7 +455,7 @@ def _interactions_table(shown: Shown, tested: Sequence[Interaction]) -> Table:
 
 
 def _slice_table(shown: Shown, attribute: str) -> Table:
-    slices = [item for item in shown.comparison.slices if item.attribute == attribute]
+    slices = [item for item in shown.slices if item.attribute == attribute]
     of_labels = [TableColumn(label, QUALITY, with_notes=True) for label in shown.paired]
     columns = [
         TableColumn("slice", left=True),

@@ -111,7 +111,7 @@ def _chapter(comparison: Comparison, name: str) -> Chapter:
     requested = {item.attribute for item in comparison.slices}
     missing = [each for each in ATTRIBUTES if each not in requested]
     added = slices(replace(comparison, settings=settings), missing)
-    shown = Shown(replace(comparison, slices=[*comparison.slices, *added]))
+    shown = Shown(comparison, added)
     sections = [make(shown) for make in SECTIONS]
     present = [section for section in sections if section is not None]
     answer = answer_of(comparison)

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ltrbench.compare.comparison import Comparison
+from ltrbench.compare.groups import Slice
 from ltrbench.compare.remarks import Note
 from ltrbench.compare.table import ModelRow
 from ltrbench.plots import Page, Series, colour_of
@@ -217,9 +218,19 @@ def link_to(term: str, glossary_file: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Shown:
-    """A comparison for its sections."""
+    """A comparison for its sections.
+
+    Attributes:
+        added_slices: Slices of the report by attributes that were not requested.
+    """
 
     comparison: Comparison
+    added_slices: Sequence[Slice] = ()
+
+    @property
+    def slices(self) -> list[Slice]:
+        """All slices, the requested ones first."""
+        return [*self.comparison.slices, *self.added_slices]
 
     @cached_property
     def rows(self) -> list[ModelRow]:

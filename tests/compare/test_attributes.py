@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,8 @@ from ltrbench.compare import (
     slices,
 )
 from ltrbench.compare.importances import spearman
+from ltrbench.compare.leaderboard import comparisons_as_json
+from ltrbench.compare.report import chapters_of
 from ltrbench.data import Judgments
 from ltrbench.rankers.importance import GAIN, SHAP, SPLIT, WITHIN, Importances
 from ltrbench.runs import Run
@@ -207,3 +210,24 @@ def test_an_interaction_of_two_slices_is_welchs_t_test_of_their_differences(
     assert [item.p_value for item in interactions(comparison, sliced)] == pytest.approx(
         expected
     )
+
+
+def test_the_report_and_the_record_adjust_an_interaction_alike(tmp_path: Path) -> None:
+    models = {"native": 3.0, "xgboost": 2.9, "random_": 0.0}
+    runs = [
+        toy_runs.write(tmp_path / model, model, fold=None, skill=skill, judged=judged())
+        for model, skill in models.items()
+    ]
+    settings = Settings(metric="ndcg@10", baseline="native", num_draws=20)
+    (comparison,) = compare(runs, settings=settings)
+    requested = slices(comparison, ["query_size"])
+    sliced = replace(comparison, slices=requested)
+    chapter, *_ = chapters_of([sliced])
+    (section,) = [each for each in chapter.sections if each.name == "slices"]
+    table = section.parts[-1]
+    of_report = [row["p (Holm)"] for row in table.records()]
+    of_record = [
+        row["p_adjusted"] for row in comparisons_as_json([sliced])["interactions"]
+    ]
+    assert of_report[: len(of_record)] == of_record
+    assert len(of_report) > len(of_record) == len(models) - 1
