@@ -23,6 +23,7 @@ from ltrbench.compare.leaderboard import (
 )
 from ltrbench.compare.slicing import (
     SMALLEST_GROUP,
+    Across,
     Interaction,
     across,
     interactions,
@@ -171,20 +172,37 @@ def data_sets_chapters(comparisons: Sequence[Comparison]) -> list[Chapter]:
     over = across(comparisons)
     if over is None:
         return []
-    columns = [TableColumn("data set", left=True)]
-    columns += [TableColumn(label, QUALITY) for label in over.labels]
-    rows: list[TableRow] = []
-    for data, means in zip(over.data, over.means, strict=True):
-        rows.append([data, *means])
-    table = Table(columns, rows, "Means by data set")
-    lead = f"Mean {comparisons[0].metric} on test, one row per data set."
-    if over.left_out:
-        lead += f" Without {listed(over.left_out)}: a data set lacks such a row or one of its test sets."
     ranks = Section("ranks", "Tests over data sets", "", [Prose(over.reason)])
     if over.test is not None:
         ranks = _ranks_section(over.labels, over.test)
-    sections = [Section("means", "Means", lead, [table]), ranks]
+    sections = [_means_section(comparisons[0].metric, over), ranks]
     return [Chapter("all-data", "All data sets", sections)]
+
+
+def _means_section(metric: str, over: Across) -> Section:
+    """Returns the means of the models that every data set has, if there are any."""
+    lead = f"Mean {metric} on test, one row per data set."
+    if not over.labels:
+        lead = "No model is on every data set."
+    if over.left_out:
+        lead += (
+            f" Without {listed(over.left_out)}: a data set lacks a row with these settings or one of its "
+            "test sets."
+        )
+    views: list[View] = []
+    for label, of_data in over.differing.items():
+        words = [f"{name} on {data}" for data, name in of_data.items()]
+        views.append(
+            Prose(f"{label} has different settings on the data sets: {listed(words)}.")
+        )
+    if over.labels:
+        columns = [TableColumn("data set", left=True)]
+        columns += [TableColumn(label, QUALITY) for label in over.labels]
+        rows: list[TableRow] = []
+        for data, means in zip(over.data, over.means, strict=True):
+            rows.append([data, *means])
+        views.append(Table(columns, rows, "Means by data set"))
+    return Section("means", "Means", lead, views)
 
 
 def _ranks_section(labels: Sequence[str], test: DataSetTest) -> Section:

@@ -458,7 +458,7 @@ def _replicates(
 
     Without such a member there is one: that of the first run.
     """
-    runs = []
+    runs: list[Run] = []
     for of_member in runs_of_member:
         if not _is_shared(of_member, shares_runs):
             runs += of_member

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan
+from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ltrbench.compare.cells import runs_by_label
 from ltrbench.compare.comparison import Comparison
 from ltrbench.compare.groups import (
     Given,
@@ -22,6 +24,7 @@ from ltrbench.compare.settings import (
     Settings,
 )
 from ltrbench.compare.table import (
+    ModelRow,
     PairedQueries,
     clustered,
 )
@@ -217,6 +220,8 @@ class Across:
         means: (N, M).
         test: Friedman's test with Nemenyi's, and Wilcoxon's with Holm's; None if there is no test.
         reason: Why there is no test; empty if there is one.
+        differing: Label -> data set -> label with the settings on it; of the models whose settings differ
+            between the data sets.
     """
 
     data: tuple[str, ...]
@@ -225,39 +230,87 @@ class Across:
     test: DataSetTest | None
     reason: str
     left_out: tuple[str, ...]
+    differing: Mapping[str, Mapping[str, str]]
 
 
 def across(comparisons: Sequence[Comparison]) -> Across | None:
     """Compares the models over data sets; None with a single data set.
 
-    Rows are matched by their labels. A row counts only if it is paired on every data set: the mean of a row
-    that lacks folds is over other queries than those of the others.
+    A row counts only if it is paired on every data set: the mean of a row that lacks folds is over other
+    queries than those of the others.
     """
     if len(comparisons) < 2:
         return None
-    known = []
-    for comparison in comparisons:
-        metric = comparison.metric
-        paired = comparison.table.paired
-        known.append({row.label: row.metrics[metric] for row in paired})
-    all_rows = itertools.chain.from_iterable(item.rows for item in comparisons)
-    every_label = dict.fromkeys(row.label for row in all_rows)
-    labels = [
-        label
-        for label in every_label
-        if all(of_data.get(label) is not None for of_data in known)
+    names = _labels_over_data_sets(comparisons)
+    rows_of_label = _matched(comparisons, names)
+    labels = tuple(rows_of_label)
+    metric = comparisons[0].metric
+    of_labels = [
+        [row.metrics[metric] for row in rows] for rows in rows_of_label.values()
     ]
-    of_data_sets = [[of_data[label] for label in labels] for of_data in known]
-    means = np.array(of_data_sets, dtype=np.float64)
+    shape = len(labels), len(comparisons)
+    means = np.array(of_labels, dtype=np.float64).reshape(shape).T
+    data = tuple(comparison.data for comparison in comparisons)
+    differing = {}
+    for label, rows in rows_of_label.items():
+        of_data = [names[row] for row in rows]
+        if len(set(of_data)) > 1:
+            differing[label] = dict(zip(data, of_data, strict=True))
+    matched = set(itertools.chain.from_iterable(rows_of_label.values()))
     reason = _reason(comparisons, len(labels))
     return Across(
-        data=tuple(comparison.data for comparison in comparisons),
-        labels=tuple(labels),
+        data=data,
+        labels=labels,
         means=tuple(map(tuple, means.tolist())),
         test=None if reason else friedman(means),
         reason=reason,
-        left_out=tuple(label for label in every_label if label not in labels),
+        left_out=tuple(
+            dict.fromkeys(name for row, name in names.items() if row not in matched)
+        ),
+        differing=differing,
     )
+
+
+def _labels_over_data_sets(comparisons: Sequence[Comparison]) -> dict[ModelRow, str]:
+    """Returns row -> its label among the rows of all data sets: rows with equal settings have equal ones."""
+    rows = list(itertools.chain.from_iterable(item.rows for item in comparisons))
+    runs = list(itertools.chain.from_iterable(row.runs for row in rows))
+    label_of_run: dict[int, str] = {}
+    for label, of_label in runs_by_label(runs).items():
+        label_of_run |= {id(run): label for run in of_label}
+    return {row: label_of_run[id(row.runs[0])] for row in rows}
+
+
+def _matched(
+    comparisons: Sequence[Comparison], names: Mapping[ModelRow, str]
+) -> dict[str, list[ModelRow]]:
+    """Returns label -> its row on each data set, for the rows that every data set has.
+
+    Rows are matched by their settings, and those that are left by their labels: a model may have other
+    settings on each data set.
+
+    Args:
+        names: Row -> its label among the rows of all data sets.
+    """
+    remaining = [
+        [
+            row
+            for row in comparison.table.paired
+            if row.metrics[comparison.metric] is not None
+        ]
+        for comparison in comparisons
+    ]
+    matched: dict[str, list[ModelRow]] = {}
+    for label_of in (names.__getitem__, attrgetter("label")):
+        first, *others = [{label_of(row): row for row in rows} for rows in remaining]
+        for label, row in first.items():
+            if all(label in of_data for of_data in others):
+                matched[label] = [row, *(of_data[label] for of_data in others)]
+        done = set(itertools.chain.from_iterable(matched.values()))
+        remaining = [[row for row in rows if row not in done] for rows in remaining]
+    order = comparisons[0].table.paired
+    in_order = sorted(matched, key=lambda label: order.index(matched[label][0]))
+    return {label: matched[label] for label in in_order}
 
 
 def _shared_queries(comparisons: Sequence[Comparison]) -> str:

@@ -30,6 +30,7 @@ from ltrbench.data import Judgments
 from ltrbench.rankers.importance import GAIN, SHAP, SPLIT, WITHIN, Importances
 from ltrbench.runs import Run
 from ltrbench.runs.writing import _write_importances
+from ltrbench.tables import Table
 
 NAMES = ("title", "body", "clicks", "age")
 
@@ -225,6 +226,7 @@ def test_the_report_and_the_record_adjust_an_interaction_alike(tmp_path: Path) -
     chapter, *_ = chapters_of([sliced])
     (section,) = [each for each in chapter.sections if each.name == "slices"]
     table = section.parts[-1]
+    assert isinstance(table, Table)
     of_report = [row["p (Holm)"] for row in table.records()]
     of_record = [
         row["p_adjusted"] for row in comparisons_as_json([sliced])["interactions"]

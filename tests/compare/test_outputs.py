@@ -6,6 +6,7 @@ from __future__ import annotations
 import csv
 import errno
 import io
+import itertools
 import json
 import os
 import re
@@ -29,7 +30,7 @@ from ltrbench.compare import (
     render,
     slices,
 )
-from ltrbench.compare.claim_sections import leaderboard_section
+from ltrbench.compare.claim_sections import data_sets_chapters, leaderboard_section
 from ltrbench.compare.derived import Fusing, fuse
 from ltrbench.compare.groups import values_of_attribute
 from ltrbench.compare.leaderboard import as_frame, comparisons_as_json, in_full
@@ -219,6 +220,58 @@ def test_tests_over_data_sets_leave_out_a_row_that_lacks_a_fold_of_one_of_them(
     assert over.left_out == ("lacking",)
     assert over.test.average_ranks == (1.0, 2.0)
     assert mentions(text_over_data_sets(comparisons, None), "Without lacking")
+
+
+def over_data_sets(
+    folder: Path, settings_of_data: Sequence[Sequence[dict[str, Any]]]
+) -> list[Comparison]:
+    """Returns comparisons of runs of one model, a data set for each list of settings."""
+    runs = []
+    for number, rows in enumerate(settings_of_data):
+        for row, settings in enumerate(rows):
+            run = write(
+                folder / f"{number}-{row}",
+                "native",
+                name=f"set {number}",
+                fold=None,
+                settings=settings,
+                judged=judgments(number),
+            )
+            runs.append(run)
+    return list(compare(runs, settings=Settings(num_draws=200)))
+
+
+def test_rows_are_matched_over_data_sets_by_their_settings(tmp_path: Path) -> None:
+    small, large = {"num_leaves": 8}, {"num_leaves": 31}
+    over = across(over_data_sets(tmp_path / "a", [[small, large], [large]]))
+    assert over.labels == ("native num_leaves=31",)
+    assert over.left_out == ("native num_leaves=8",)
+    assert over.differing == {}
+    comparisons = over_data_sets(tmp_path / "b", [[small, large], [{"num_leaves": 4}]])
+    nothing = across(comparisons)
+    assert (nothing.labels, len(nothing.left_out)) == ((), 3)
+    sections = itertools.chain.from_iterable(
+        chapter.sections for chapter in data_sets_chapters(comparisons)
+    )
+    parts = itertools.chain.from_iterable(section.parts for section in sections)
+    assert not [part for part in parts if isinstance(part, Table)]
+
+
+def test_settings_that_differ_between_data_sets_are_named(tmp_path: Path) -> None:
+    rates = (0.1, 0.2, 0.3)
+    comparisons = over_data_sets(
+        tmp_path, [[{"learning_rate": rate, "num_leaves": 8}] for rate in rates]
+    )
+    over = across(comparisons)
+    assert over.labels == ("native",)
+    assert over.differing == {
+        "native": {
+            f"set {number}": f"native learning_rate={rate}"
+            for number, rate in enumerate(rates)
+        }
+    }
+    text = text_over_data_sets(comparisons, None)
+    assert mentions(text, "native learning_rate=0.2 on set 1")
 
 
 def test_data_sets_with_similar_names_have_folders_of_their_own(tmp_path: Path) -> None:
