@@ -33,6 +33,8 @@ from ltrbench.rankers.importance import (
     HIGH,
     SHAP,
     WITHIN,
+    Importances,
+    aligned,
 )
 from ltrbench.runs.record import LearningCurve, Run, mean_importances
 from ltrbench.untrusted import visible
@@ -478,16 +480,10 @@ def importance_bars(series: Sequence[Series], page: Page = PAPER) -> Figure | No
 
     The features are sorted by the first kind. Returns None if no run recorded importances.
     """
-    drawn: list[Series] = []
-    rows: list[_Importances] = []
-    for item in series:
-        importances = _importances(item)
-        if importances:
-            drawn.append(item)
-            rows.append(importances)
-    recorded = [kind for kind in _AXIS_OF_KIND if any(kind in row for row in rows)]
-    if not recorded:
+    drawn, rows = _with_importances(series)
+    if not drawn:
         return None
+    recorded = [kind for kind in _AXIS_OF_KIND if any(kind in row for row in rows)]
     kinds = recorded[:_MOST_PANELS]
     features = _most_important(kinds[0], rows)
     title = f"{data_of(drawn)}: most important features"
@@ -548,21 +544,41 @@ def _metric_of_importances(series: Sequence[Series]) -> str:
     return str(metrics.pop()) if len(metrics) == 1 else "metric"
 
 
-def _values(of_feature: Mapping[str, float], features: Sequence[str]) -> Floats:
-    return np.array([of_feature.get(feature, 0.0) for feature in features])
+def _values(of_name: Mapping[str, float], names: Sequence[str]) -> Floats:
+    """Returns the values in the order of the names; NaN, no bar, for names without a value."""
+    return np.array([of_name.get(name, math.nan) for name in names])
 
 
-def _importances(item: Series) -> _Importances:
-    """Returns the means over the runs, for the kinds that every run recorded and that are not all 0; none for
-    a yardstick."""
-    trained = [run for run in item.runs if not run.result.is_yardstick]
-    if not trained:
-        return {}
-    means = mean_importances(trained)
-    importances = {}
-    for kind in _AXIS_OF_KIND:
-        if kind not in means.values or not means.values[kind].any():
+def _with_importances(
+    series: Sequence[Series],
+) -> tuple[list[Series], list[_Importances]]:
+    """Returns the series whose runs recorded importances, without yardsticks, and their importances."""
+    having = []
+    importances = []
+    for item in series:
+        trained = [run for run in item.runs if not run.result.is_yardstick]
+        if not trained:
             continue
+        means = mean_importances(trained)
+        if _kinds_drawn(means):
+            having.append(item)
+            importances.append(means)
+    return having, list(map(_by_feature, aligned(importances)))
+
+
+def _kinds_drawn(means: Importances) -> list[str]:
+    """Returns the kinds with an importance other than 0 that the picture can have."""
+    return [
+        kind
+        for kind in _AXIS_OF_KIND
+        if kind in means.values and np.nan_to_num(means.values[kind]).any()
+    ]
+
+
+def _by_feature(means: Importances) -> _Importances:
+    """Returns the importances that are drawn, by kind and feature."""
+    importances = {}
+    for kind in _kinds_drawn(means):
         for name in (kind, kind + HIGH):
             if name in means.values:
                 values = means.values[name].tolist()
@@ -571,12 +587,14 @@ def _importances(item: Series) -> _Importances:
 
 
 def _by_mean(values: Sequence[Mapping[str, float]]) -> list[str]:
-    """Returns the names with the highest mean over series first, without those that are 0 in every series."""
+    """Returns the names with the highest mean first, over the series that have a value, without those that
+    are 0 in every series."""
     means = {}
     for name in dict.fromkeys(itertools.chain.from_iterable(values)):
-        of_name = [of_series.get(name, 0.0) for of_series in values]
-        if any(of_name):
-            means[name] = fmean(of_name)
+        of_name = [of_series.get(name, math.nan) for of_series in values]
+        known = [value for value in of_name if not math.isnan(value)]
+        if any(known):
+            means[name] = fmean(known)
     return sorted(means, key=lambda name: -means[name])
 
 
@@ -834,8 +852,7 @@ def setting_importance_bars(
     figure, (axes,) = titled_panels(title, keys_of_bars(series), height, page)
     widths = []
     for _, of_row in shown:
-        in_percent = [100 * of_row.get(name, 0.0) for name in settings]
-        widths.append(np.array(in_percent))
+        widths.append(100 * _values(of_row, settings))
     draw_bars(axes, settings, widths, styles_of(series))
     axes.set_xlabel(
         "share of the variance of the value on validation, %", fontsize=TEXT

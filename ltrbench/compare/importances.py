@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import isnan
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -29,8 +30,8 @@ from ltrbench.rankers.importance import (
     SHARES,
     SPLIT,
     Importances,
+    aligned,
     by_size,
-    in_common,
 )
 from ltrbench.runs.record import FINISHED, Run, mean_importances
 from ltrbench.statistics.ranks import mean_ranks
@@ -54,10 +55,10 @@ class ImportanceComparison:
     """Importances of F features for M models on one data set.
 
     Attributes:
-        feature_names: (F,), in the order of the data; of more than MOST_LISTED features, those that have an
-            importance.
-        rows: Label -> means over folds and seeds.
-        left_out: Labels of models whose features have other names.
+        feature_names: (F,), the features of any of the models; of more than MOST_LISTED features, those that
+            have an importance.
+        rows: Label -> means over folds and seeds; NaN for a feature that the model does not have.
+        left_out: Labels of models whose features all have other names.
     """
 
     feature_names: tuple[str, ...]
@@ -76,11 +77,16 @@ class ImportanceComparison:
 
     @cached_property
     def order(self) -> tuple[int, ...]:
-        """Indices of the features, sorted by the mean of the first kind over the models that have it."""
+        """Indices of the features, sorted by the mean of the first kind over the models that have both."""
         if not self.kinds:
             return ()
         first = self.kinds[0]
-        means = np.mean(self.values_of(first), axis=0)
+        values = np.array(self.values_of(first))
+        num_known = np.isfinite(values).sum(axis=0)
+        sums = np.nan_to_num(values).sum(axis=0)
+        means = np.divide(
+            sums, num_known, np.full(len(sums), np.nan), where=num_known > 0
+        )
         return tuple(by_size(first, means).tolist())
 
     @cached_property
@@ -101,6 +107,8 @@ class ImportanceComparison:
             f"{label} is left out: its features have other names."
             for label in self.left_out
         ]
+        about_lacking = (_about_lacking(label, self) for label in self.rows)
+        notes += filter(None, about_lacking)
         about_ignored = (_about_ignored(label, self) for label in self.rows)
         ignoring = list(filter(None, about_ignored))
         if not ignoring and len(self.rows) > 1:
@@ -129,18 +137,21 @@ def compare_importances(
         means = mean_importances(trained)
         if means.kinds:
             recorded[label] = means
-    rows: dict[str, Importances] = {}
+    kept: dict[str, Importances] = {}
     left_out: list[str] = []
-    names: tuple[str, ...] = ()
-    of_common_features = in_common(list(recorded.values()))
-    for label, means in zip(recorded, of_common_features, strict=True):
-        if not rows:
-            names = means.feature_names
-        if means.feature_names == names:
-            rows[label] = means
-        else:
+    names = set[str]()
+    for label, means in recorded.items():
+        is_other = names.isdisjoint(means.feature_names) and not means.is_part
+        if kept and is_other:
             left_out.append(label)
-    return ImportanceComparison(names, rows, tuple(left_out))
+            continue
+        kept[label] = means
+        names |= {*means.feature_names}
+    if not kept:
+        return ImportanceComparison((), {})
+    of_all_features = aligned(list(kept.values()))
+    rows = dict(zip(kept, of_all_features, strict=True))
+    return ImportanceComparison(of_all_features[0].feature_names, rows, tuple(left_out))
 
 
 def spearman(
@@ -148,11 +159,18 @@ def spearman(
 ) -> float | None:
     """Returns the rank correlation with mean ranks for ties (Spearman, 1904); None for constant values.
 
+    Features with NaN in one of the two do not count.
+
     >>> spearman(np.array([0.1, 0.2, 0.5]), np.array([3.0, 9.0, 10.0]))
     1.0
     """
-    if a is None or b is None or len(a) < 2:
+    if a is None or b is None:
         return None
+    is_known = np.isfinite(a) & np.isfinite(b)
+    if is_known.sum() < 2:
+        return None
+    a = a[is_known]
+    b = b[is_known]
     for values in (a, b):
         if (values == values[0]).all():
             return None
@@ -164,9 +182,34 @@ def _uses(row: Importances) -> NDArray[np.bool_]:
     """Returns whether any run splits on a feature or, without splits, has a nonzero importance, (F,)."""
     if SPLIT in row.values:
         return row.values[SPLIT] > 0
-    is_used = [row.values[kind] != 0 for kind in row.kinds]
-    used: NDArray[np.bool_] = np.any(is_used, axis=0)
+    values = np.array([row.values[kind] for kind in row.kinds])
+    used: NDArray[np.bool_] = np.any(np.nan_to_num(values) != 0, axis=0)
     return used
+
+
+def _has(row: Importances) -> NDArray[np.bool_]:
+    """Returns whether the model has a feature, (F,)."""
+    is_known = [np.isfinite(row.values[kind]) for kind in row.kinds]
+    has: NDArray[np.bool_] = np.any(is_known, axis=0)
+    return has
+
+
+def _about_lacking(label: str, compared: ImportanceComparison) -> str:
+    """Returns a sentence on the features that only other models have; empty if there are none."""
+    numbers = np.flatnonzero(~_has(compared.rows[label])).tolist()
+    if not numbers:
+        return ""
+    lacking = [compared.feature_names[number] for number in numbers]
+    return f"{label} does not have {_some_of(lacking)}."
+
+
+def _some_of(texts: Sequence[str]) -> str:
+    """Returns the first texts and the number of the others."""
+    named = ", ".join(texts[:_MOST_NAMED])
+    more = len(texts) - _MOST_NAMED
+    if more > 0:
+        named += f", and {more} others"
+    return named
 
 
 def _about_ignored(ignoring: str, compared: ImportanceComparison) -> str:
@@ -176,7 +219,8 @@ def _about_ignored(ignoring: str, compared: ImportanceComparison) -> str:
     """
     uses = {label: _uses(row) for label, row in compared.rows.items()}
     ignored = []
-    for feature in np.flatnonzero(~uses[ignoring]).tolist():
+    is_ignored = _has(compared.rows[ignoring]) & ~uses[ignoring]
+    for feature in np.flatnonzero(is_ignored).tolist():
         using = [label for label in compared.rows if uses[label][feature]]
         users = [_Use.of(label, compared.rows[label], feature) for label in using]
         if users:
@@ -186,10 +230,7 @@ def _about_ignored(ignoring: str, compared: ImportanceComparison) -> str:
     if not ignored:
         return ""
     ignored.sort(key=itemgetter(0), reverse=True)
-    named = ", ".join(text for _, text in ignored[:_MOST_NAMED])
-    more = len(ignored) - _MOST_NAMED
-    if more > 0:
-        named += f", and {more} less important ones"
+    named = _some_of([text for _, text in ignored])
     count = "a feature"
     if len(ignored) != 1:
         count = f"{len(ignored)} features"
@@ -282,9 +323,14 @@ def _table(kind: str, importances: ImportanceComparison) -> Table:
     return Table.of(["feature", *having], rows)
 
 
-def _cell(values: Mapping[str, NDArray[np.float64]], kind: str, feature: int) -> str:
-    """Returns an importance, with the interval of a coefficient."""
-    written = _written(kind, float(values[kind][feature]))
+def _cell(
+    values: Mapping[str, NDArray[np.float64]], kind: str, feature: int
+) -> str | None:
+    """Returns an importance, with the interval of a coefficient; None if the model lacks the feature."""
+    value = float(values[kind][feature])
+    if isnan(value):
+        return None
+    written = _written(kind, value)
     if kind not in OF_LINEAR or kind + LOW not in values:
         return written
     low = values[kind + LOW][feature]

@@ -446,14 +446,17 @@ def _feature_table(importances: ImportanceComparison, kind: str) -> Table:
     digits = "+.4g" if kind in OF_LINEAR else DIFFERENCE
 
     def cell(label: str, feature: int) -> TableCell:
-        """Returns the value, with its 95 % interval if the kind has one."""
+        """Returns the value, with its 95 % interval if the kind has one; a dash without the feature."""
         values = compared[label].values
+        value = float(values[kind][feature])
+        if isnan(value):
+            return TableCell(None)
         low = values.get(kind + LOW)
         high = values.get(kind + HIGH)
         note = ""
         if not (low is None or high is None):
             note = format_interval(low[feature], high[feature], digits)
-        return TableCell(float(values[kind][feature]), note=note)
+        return TableCell(value, note=note)
 
     rows: list[TableRow] = []
     for feature in importances.order[:_MOST_ROWS]:

@@ -11,7 +11,7 @@ from operator import attrgetter
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.compare.cells import runs_by_label
+from ltrbench.compare.cells import first_by, runs_by_label
 from ltrbench.compare.comparison import Comparison
 from ltrbench.compare.groups import (
     Given,
@@ -292,25 +292,28 @@ def _matched(
     Args:
         names: Row -> its label among the rows of all data sets.
     """
-    remaining = [
-        [
-            row
-            for row in comparison.table.paired
-            if row.metrics[comparison.metric] is not None
-        ]
-        for comparison in comparisons
-    ]
+    remaining = list(map(_paired_with_mean, comparisons))
     matched: dict[str, list[ModelRow]] = {}
     for label_of in (names.__getitem__, attrgetter("label")):
-        first, *others = [{label_of(row): row for row in rows} for rows in remaining]
-        for label, row in first.items():
-            if all(label in of_data for of_data in others):
-                matched[label] = [row, *(of_data[label] for of_data in others)]
+        of_data_sets = [first_by(rows, label_of) for rows in remaining]
+        for label in of_data_sets[0]:
+            if all(label in rows for rows in of_data_sets):
+                matched[label] = [rows[label] for rows in of_data_sets]
         done = set(itertools.chain.from_iterable(matched.values()))
-        remaining = [[row for row in rows if row not in done] for rows in remaining]
-    order = comparisons[0].table.paired
-    in_order = sorted(matched, key=lambda label: order.index(matched[label][0]))
-    return {label: matched[label] for label in in_order}
+        remaining = [_without(rows, done) for rows in remaining]
+    label_of_first = {rows[0]: label for label, rows in matched.items()}
+    labels = [label_of_first.get(row) for row in comparisons[0].table.paired]
+    return {label: matched[label] for label in labels if label is not None}
+
+
+def _without(rows: Sequence[ModelRow], done: set[ModelRow]) -> list[ModelRow]:
+    return [row for row in rows if row not in done]
+
+
+def _paired_with_mean(comparison: Comparison) -> list[ModelRow]:
+    """Returns the paired rows with a mean of the metric."""
+    paired = comparison.table.paired
+    return [row for row in paired if row.metrics[comparison.metric] is not None]
 
 
 def _shared_queries(comparisons: Sequence[Comparison]) -> str:

@@ -308,19 +308,24 @@ def _is_untuned(other: ModelRow, tuned: ModelRow) -> bool:
     expected = settings_without_search(chosen)
     for run in other.runs:
         settings = settings_without_search(run)
-        equal = _apart_from(settings, default) == _apart_from(expected, default)
+        given = _settings_apart_from(settings, default)
+        equal = given == _settings_apart_from(expected, default)
         if not equal or run.result.params != chosen.result.params:
             return False
         for name, value in default.items():
-            if value not in (settings.get(name), settings.get(f"objective.{name}")):
+            of_objective = settings.get(f"objective.{name}")
+            if value not in (settings.get(name), of_objective):
                 return False
     return True
 
 
-def _apart_from(settings: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    """Returns the settings of a model without some of them and without those of its objective alike."""
-    removed = {*names, *(f"objective.{name}" for name in names)}
-    return {name: value for name, value in settings.items() if name not in removed}
+def _settings_apart_from(
+    settings: Mapping[str, Any], names: Iterable[str]
+) -> dict[str, Any]:
+    """Returns settings without those with these names, of the model or of its objective."""
+    of_objective = {f"objective.{name}" for name in names}
+    kept = settings.keys() - {*names} - of_objective
+    return {name: settings[name] for name in kept}
 
 
 # ---- The picture of the searches of a comparison.

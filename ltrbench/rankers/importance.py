@@ -139,7 +139,7 @@ class Importances:
     Attributes:
         feature_names: (F,) names. Of more than MOST_LISTED features, a run lists those with an importance
             other than 0.
-        values: kind -> (F,) values.
+        values: kind -> (F,) values; NaN if not available.
         is_part: whether further features have the importance 0.
 
     Raises:
@@ -548,13 +548,21 @@ def in_common(several: Sequence[Importances]) -> list[Importances]:
     If each lists only a part of the features, these are those that any of them lists. Otherwise the order is
     that of the first one, and importances of other features are returned unchanged.
     """
-    if not all(each.is_part for each in several):
-        first = {name: number for number, name in enumerate(several[0].feature_names)}
-        ordered = []
-        for each in several:
-            has_same = set(each.feature_names) == set(first)
-            ordered.append(_filled(each, first) if has_same else each)
-        return ordered
+    if all(each.is_part for each in several):
+        return aligned(several)
+    first = {name: number for number, name in enumerate(several[0].feature_names)}
+    ordered = []
+    for each in several:
+        has_same = set(each.feature_names) == set(first)
+        ordered.append(_filled(each, first) if has_same else each)
+    return ordered
+
+
+def aligned(several: Sequence[Importances]) -> list[Importances]:
+    """Returns the importances of all features that any of them has, in the order of the first ones.
+
+    The importance of a feature that one does not have is NaN; if it lists only a part of its features, 0.
+    """
     names = dict.fromkeys(
         itertools.chain.from_iterable(each.feature_names for each in several)
     )
@@ -563,9 +571,10 @@ def in_common(several: Sequence[Importances]) -> list[Importances]:
 
 
 def _filled(part: Importances, index: Mapping[str, int]) -> Importances:
-    """Returns importances of the features in `index`, in its order, 0 for those that `part` does not list."""
+    """Returns importances of the features in `index`, in its order; see `aligned` for those it lacks."""
     indices = [index[name] for name in part.feature_names]
-    values = {kind: np.zeros(len(index)) for kind in part.values}
+    absent = 0.0 if part.is_part else np.nan
+    values = {kind: np.full(len(index), absent) for kind in part.values}
     for kind, of_part in part.values.items():
         values[kind][indices] = of_part
     return Importances(tuple(index), values, part.is_part)

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,10 +25,11 @@ from ltrbench.compare import (
     interactions,
     slices,
 )
-from ltrbench.compare.importances import spearman
+from ltrbench.compare.importances import importances_csv, spearman
 from ltrbench.compare.leaderboard import comparisons_as_json
 from ltrbench.compare.report import chapters_of
 from ltrbench.data import Judgments
+from ltrbench.plots import Series, importance_bars
 from ltrbench.rankers.importance import GAIN, SHAP, SPLIT, WITHIN, Importances
 from ltrbench.runs import Run
 from ltrbench.runs.writing import _write_importances
@@ -145,6 +148,58 @@ def test_columns_in_another_order_are_the_same_features(tmp_path: Path) -> None:
     assert found.feature_names == names
     for row in found.rows.values():
         assert row.values[SPLIT].tolist() == [4, 1, 3, 2]
+
+
+def ablation(folder: Path, **further: list[float]) -> dict[str, list[Run]]:
+    """Returns a model without a feature, and one with all of them and with further kinds."""
+    names = tuple(name for name in NAMES if name != "body")
+    of_part = split(0.5, 0.3, 0.2)
+    of_all = split(0.1, 0.6, 0.2, 0.1) | further
+    return {
+        "ablated": [write(folder / "a", "native", of_part, names=names)],
+        "full": [write(folder / "b", "native", of_all)],
+    }
+
+
+def test_a_feature_that_a_model_does_not_have_is_missing_and_not_ignored(
+    tmp_path: Path,
+) -> None:
+    found = compare_importances(ablation(tmp_path))
+    assert found.left_out == ()
+    assert found.feature_names == ("title", "clicks", "age", "body")
+    assert np.isnan(found.rows["ablated"].values[SHAP]).tolist() == [0, 0, 0, 1]
+    # By the mean over the models that have the feature.
+    assert [found.feature_names[number] for number in found.order[:2]] == [
+        "body",
+        "title",
+    ]
+    about_ablated, about_both, *_ = found.notes
+    assert toy_runs.mentions(about_ablated, "ablated", "body")
+    assert "ablated" not in about_both
+    expected = spearmanr([0.5, 0.3, 0.2], [0.1, 0.2, 0.1]).statistic
+    assert found.correlations[SHAP][0][1] == pytest.approx(expected)
+    body = {
+        row["feature"]: row
+        for row in csv.DictReader(io.StringIO(importances_csv({"toy": found})))
+    }["body"]
+    assert (body["ablated shap"], body["full shap"]) == ("", "0.6")
+
+
+def test_a_bar_is_missing_where_a_model_lacks_the_feature_or_the_kind(
+    tmp_path: Path,
+) -> None:
+    series = [
+        Series(label=label, model="native", runs=tuple(runs))
+        for label, runs in ablation(tmp_path, **{WITHIN: [0.1, 0.2, 0.3, 0]}).items()
+    ]
+    of_kinds = []
+    for axes in importance_bars(series).axes:
+        widths = [[bar.get_width() for bar in bars] for bars in axes.containers]
+        of_kinds.append([int(np.isnan(of_row).sum()) for of_row in widths])
+    by_within, by_shap, *_ = of_kinds
+    assert by_within[0] == 3
+    assert by_shap[0] == 1
+    assert (by_within[1], by_shap[1]) == (0, 0)
 
 
 def test_yardsticks_and_runs_that_recorded_nothing_are_left_out(tmp_path: Path) -> None:
