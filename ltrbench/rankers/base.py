@@ -47,7 +47,7 @@ from ltrbench.native.team import ALONE, Team
 from ltrbench.rankers.estimator import Estimator
 from ltrbench.settings import In, check, setting
 from ltrbench.shapes import Features, QueryStart, Scores
-from ltrbench.tables import listed
+from ltrbench.tables import format_setting, listed
 from ltrbench.untrusted import read_json, type_error
 
 # ---- Early stopping and learning curves, implemented once for all backends.
@@ -378,13 +378,32 @@ def departures_of(
     return tuple(_sentences(ranker, train, Severity.UNMATCHED))
 
 
-def unused_positions(train: RankingDataset, setting: str) -> Iterator[Finding]:
-    """Yields a caution if the training set has positions; `setting` is the one that uses them."""
-    if train.positions is not None:
+def _on_positions(ranker: Ranker, train: RankingDataset) -> Iterator[Finding]:
+    """Yields a refusal of data without the positions that a correction needs, or a caution about positions
+    that are not used."""
+    corrections = []
+    for name, settings in ranker.debiasing.items():
+        if name not in (NO_DEBIASING, WEIGHTS):
+            corrections += [*settings.items()]
+    without = ranker.debiasing.get(NO_DEBIASING, {})
+    needing = [name for name in without if getattr(ranker, name) != without[name]]
+    if needing and train.positions is None:
+        name = needing[0]
         yield Finding(
-            Severity.CAUTION,
-            f"The positions of the training data are not used; set {setting} to learn position biases.",
+            Severity.REFUSED,
+            f"{name} is {getattr(ranker, name)}, but the training data have no positions. Pass "
+            f"RankingDataset(positions=...), or set model.{name}={format_setting(without[name])}.",
         )
+    if needing or train.positions is None or ranker.is_yardstick:
+        return
+    remedy = "choose model=native, or set debias=weights with data=clicks"
+    if corrections:
+        texts = [f"model.{name}={format_setting(value)}" for name, value in corrections]
+        remedy = f"set {' or '.join(texts)}"
+    yield Finding(
+        Severity.CAUTION,
+        f"The positions of the training data are not used; {remedy} to correct clicks for position bias.",
+    )
 
 
 def moments(
@@ -427,6 +446,8 @@ def _sentences(
     ranker: Ranker, train: RankingDataset | None, severity: Severity
 ) -> Iterator[str]:
     findings = [*ranker.findings(train)]
+    if train is not None:
+        findings += _on_positions(ranker, train)
     if train is not None and train.categories and not ranker.reads_categories:
         text = f"The codes of the categorical features {', '.join(train.categories)} are read as numbers."
         findings.append(Finding(Severity.CAUTION, text))

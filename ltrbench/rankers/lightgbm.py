@@ -48,7 +48,6 @@ from ltrbench.rankers.base import (
     Severity,
     check_fitted,
     threads_of_workers,
-    unused_positions,
 )
 from ltrbench.rankers.library import (
     Boosted,
@@ -472,15 +471,6 @@ class LightGBMRanker(LibraryRanker):
     def _boosted(
         self, train: RankingDataset, valid: RankingDataset | None, monitor: Monitor
     ) -> Boosted:
-        if (
-            self.lambdarank_position_bias_regularization is not None
-            and train.positions is None
-        ):
-            raise ConfigError(
-                "lambdarank_position_bias_regularization is "
-                f"{self.lambdarank_position_bias_regularization}, but the training data have no positions. "
-                "Pass RankingDataset(positions=...), or set the parameter to null."
-            )
         with self._refusing_extra():
             train_set = self._dataset(train)
             booster = lgb.Booster(self._parameters_of(train), train_set)
@@ -636,10 +626,6 @@ class LightGBMRanker(LibraryRanker):
                 f"query {train.query_ids[longest]} has {size:,} documents, but LightGBM's "
                 f"lambdarank takes at most {MOST_DOCUMENTS_OF_QUERY:,}. Divide the query, or set "
                 "model.objective=rank_xendcg with params.truncation=null, or model=native.",
-            )
-        if self.lambdarank_position_bias_regularization is None:
-            yield from unused_positions(
-                train, "model.lambdarank_position_bias_regularization"
             )
 
     def library_parameters(self) -> dict[str, Any]:

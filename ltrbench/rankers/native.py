@@ -93,8 +93,8 @@ from ltrbench.rankers.base import (
     check_features,
     check_fitted,
     fit_on_members,
+    refuse,
     resolve_threads,
-    unused_positions,
 )
 from ltrbench.rankers.estimator import takes_tables
 from ltrbench.rankers.library import (
@@ -454,6 +454,7 @@ class NativeRanker(NativeSettings):
         valid: RankingDataset | None = None,
         on_iteration: OnIteration | None = None,
     ) -> Self:
+        refuse(self, train)
         return self.fit_member(train, None, valid, self.monitor(valid, on_iteration))
 
     def fit_member(
@@ -525,8 +526,6 @@ class NativeRanker(NativeSettings):
     ) -> BiasCorrection | None:
         if self.position_bias is None:
             return None
-        for refusal in self._refused_positions(train):
-            raise DataError(refusal.sentence)
         if self.position_bias == "propensity":
             mirrored = self.position_bias_cost == "mirrored"
             norm = float(self.position_bias_norm)
@@ -704,20 +703,7 @@ class NativeRanker(NativeSettings):
             check_labels(train, pairs_or_objective(self))
         except (DataError, UndefinedMetricError) as error:
             yield Finding(Severity.REFUSED, str(error))
-        yield from self._refused_positions(train)
         yield from super().findings(train)
-        if self.position_bias is None:
-            yield from unused_positions(
-                train, "model.position_bias to additive or propensity"
-            )
-
-    def _refused_positions(self, train: RankingDataset) -> Iterator[Finding]:
-        if self.position_bias is not None and train.positions is None:
-            yield Finding(
-                Severity.REFUSED,
-                f"position_bias is {self.position_bias}, but the training data have no positions. Pass "
-                "RankingDataset(positions=...), or set position_bias=null.",
-            )
 
     def library_parameters(self) -> dict[str, Any]:
         return flat_settings(engine_settings(self))

@@ -54,7 +54,6 @@ from ltrbench.rankers.base import (
     Severity,
     check_fitted,
     fit_on_members,
-    unused_positions,
 )
 from ltrbench.rankers.library import (
     SHARED_FIELDS,
@@ -255,6 +254,9 @@ _PAIRS = {"objective": _OBJECTIVES}
 _FEWEST = 1e-9
 """Number of documents of a leaf that no training document reaches."""
 
+_MOST_POSITIONS = 32
+"""Number of positions whose biases XGBoost learns if it has no number of top ranks."""
+
 _WITHOUT_SEED = {"alpha", "reg_alpha"}
 """Parameters of `extra` that are known not to draw random numbers."""
 
@@ -288,7 +290,7 @@ class XGBoostRanker(LibraryRanker):
     lambdarank_unbiased: bool = setting(
         False, names="lambdarank_unbiased", only_with=_PAIRS
     )
-    """Learns position biases from clicks; documents of a query must be in the order shown."""
+    """Learns position biases from clicks; the rows of a query must be in the order shown, without gaps."""
     lambdarank_bias_norm: float = setting(
         1.0,
         at_least=0,
@@ -385,6 +387,15 @@ class XGBoostRanker(LibraryRanker):
         if ignored:
             raise ConfigError(
                 f"extra.{ignored[0]} has no effect in XGBoost; correct or remove it."
+            )
+
+    def check_distributed(self) -> None:
+        super().check_distributed()
+        if self.lambdarank_unbiased:
+            raise ConfigError(
+                "lambdarank_unbiased is true, but in XGBoost's distributed fit all workers take the position "
+                "biases of one worker's queries. Set lambdarank_unbiased=false, fit in one process with "
+                "distributed=none, or use model=native."
             )
 
     def fit_distributed(
@@ -570,10 +581,16 @@ class XGBoostRanker(LibraryRanker):
         yield from self._refused_grades(train.labels)
         yield from self._varying_weights(train)
         if self.lambdarank_unbiased:
-            yield from _other_order_shown(train)
-        else:
-            yield from unused_positions(train, "model.lambdarank_unbiased=true")
+            yield from _other_positions(train, self._num_positions)
         yield from _absent_zeros(train.features)
+
+    @property
+    def _num_positions(self) -> int:
+        """Number of positions whose biases are learned."""
+        number = self.truncation or self.lambdarank_num_pair_per_sample
+        if number is None or self.lambdarank_pair_method == "mean":
+            return _MOST_POSITIONS
+        return number
 
     def _refused_grades(self, labels: Labels) -> Iterator[Finding]:
         if self.objective == "map":
@@ -718,17 +735,23 @@ def _absent_zeros(features: AnyFeatures) -> Iterator[Finding]:
         )
 
 
-def _other_order_shown(train: RankingDataset) -> Iterator[Finding]:
-    """Yields a refusal if rows are not in the order shown, which XGBoost assumes."""
+def _other_positions(train: RankingDataset, depth: int) -> Iterator[Finding]:
+    """Yields a refusal if a position is not that of the row within its query, by which XGBoost counts.
+
+    Args:
+        depth: number of positions whose biases are learned; those below it may be in any order.
+    """
     if train.positions is None:
         return
-    same_query = np.diff(train.query_of_document) == 0
-    falls = same_query & (np.diff(train.positions) < 0)
-    if falls.any():
-        row = int(np.flatnonzero(falls)[0])
-        positions = train.positions[row : row + 2].tolist()
+    rows = train.ranks_of_rows
+    lowest = int(train.positions.min())
+    given_ranks = np.minimum(train.positions - lowest, depth)
+    differs = given_ranks != np.minimum(rows, depth)
+    for row in np.flatnonzero(differs)[:1]:
+        query = train.query_ids[train.query_of_document[row]]
         yield Finding(
             Severity.REFUSED,
-            f"positions[{row}:{row + 2}] is {positions} within a query, but "
-            "lambdarank_unbiased needs the rows of a query in the order shown. Sort the rows by position.",
+            f"positions[{row}] is {train.positions[row]}, but lambdarank_unbiased takes this row "
+            f"of query {query} for position {rows[row] + lowest}. Sort the rows by position; or, for lists "
+            f"that do not begin at {lowest} or have gaps, use model=native or model=lightgbm.",
         )

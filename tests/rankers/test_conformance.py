@@ -572,6 +572,15 @@ def test_the_unit_of_the_weights_changes_no_score(model: str) -> None:
     assert_same_bits(scores, make(model).fit(unit, VALID).predict(TEST.features))
 
 
+def test_positions_are_used_or_a_caution_says_that_they_are_not(model: str) -> None:
+    shown = replace(TRAIN, positions=TRAIN.ranks_of_rows)
+    ranker = make(model)
+    if ranker.is_yardstick:
+        return
+    new = {*concerns_of(ranker, shown)} - {*concerns_of(ranker, TRAIN)}
+    assert any("debias=weights" in text or "model." in text for text in new)
+
+
 def test_the_severity_of_a_finding_decides_its_effect() -> None:
     class Choosy(RandomRanker):
         def findings(self, train: RankingDataset | None) -> Iterator[Finding]:

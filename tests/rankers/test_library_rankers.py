@@ -23,7 +23,7 @@ from ltrbench.errors import ConfigError, DataError
 from ltrbench.models.trees import ensemble_scores
 from ltrbench.native.objectives.lambdarank import LambdaRank, RankNet
 from ltrbench.rankers import EarlyStopping, Iteration
-from ltrbench.rankers.base import departures_of
+from ltrbench.rankers.base import BoostingRanker, departures_of, refuse
 from ltrbench.rankers.catboost import LOSSES, CatBoostRanker
 from ltrbench.rankers.library import LibraryRanker
 from ltrbench.rankers.lightgbm import LightGBMRanker
@@ -310,6 +310,7 @@ def test_every_parameter_arrives(
     kind: Kind, usual: dict[str, Any], field: str, value: Any
 ) -> None:
     data = graded(num_queries=30)
+    data = replace(data, positions=data.ranks_of_rows)
     varied = scores_of(kind, data, **{**usual, field: value})
     assert not np.array_equal(varied, scores_of(kind, data, **usual))
 
@@ -417,11 +418,53 @@ def test_positions_are_used_by_lightgbm_if_their_regularisation_is_set() -> None
     )
     assert not np.array_equal(learnt, scores_of(LIGHT, plain))
     assert not np.array_equal(learnt, strict)
-    with pytest.raises(
-        ConfigError,
-        match=naming("lambdarank_position_bias_regularization is 0.0", "null"),
+
+
+@pytest.mark.parametrize(
+    ("kind", "setting"),
+    [
+        (LIGHT, {"lambdarank_position_bias_regularization": 0.0}),
+        (XGB, {"lambdarank_unbiased": True}),
+        (NativeRanker, {"position_bias": "additive"}),
+    ],
+)
+def test_a_correction_without_positions_is_refused_before_and_in_a_fit(
+    kind: type[BoostingRanker], setting: dict[str, Any]
+) -> None:
+    ranker = kind(num_trees=2, **setting)
+    (name,) = setting
+    named = naming(name, f"model.{name}=")
+    with pytest.raises(DataError, match=named):
+        refuse(ranker, graded())
+    with pytest.raises(DataError, match=named):
+        ranker.fit(graded())
+
+
+def test_xgboost_corrects_only_lists_without_gaps_in_the_order_shown() -> None:
+    plain = graded()
+    from_1 = plain.ranks_of_rows + 1
+    second_page = np.where(plain.query_of_document == 9, from_1 + 10, from_1)
+    first = plain.query_start[9]
+    for positions, row in (
+        (second_page, first),
+        (from_1 * 2, 1),
+        (from_1[::-1].copy(), 0),
     ):
-        scores_of(LIGHT, plain, lambdarank_position_bias_regularization=0.0)
+        with pytest.raises(
+            DataError, match=naming(f"positions[{row}] is {positions[row]}", "native")
+        ):
+            scores_of(XGB, graded(positions=positions), lambdarank_unbiased=True)
+    expected = scores_of(XGB, graded(positions=from_1), lambdarank_unbiased=True)
+    below = np.where(from_1 > 32, 99, from_1)
+    scores = scores_of(XGB, graded(positions=below), lambdarank_unbiased=True)
+    np.testing.assert_array_equal(scores, expected)
+
+
+def test_position_biases_of_xgboost_are_not_learned_by_several_workers() -> None:
+    with pytest.raises(
+        ConfigError, match=naming("lambdarank_unbiased", "distributed=none")
+    ):
+        XGB(lambdarank_unbiased=True).check_distributed()
 
 
 # The scores of the monitor
