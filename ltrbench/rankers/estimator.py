@@ -404,7 +404,7 @@ def dataset_of(
     group: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
     categorical: Sequence[str] = (),
-    dates: Sequence[str] = (),
+    dates: Sequence[str] | Mapping[str, str] = (),
     like: Estimator | RankingDataset | None = None,
     **others: Any,
 ) -> RankingDataset:
@@ -421,7 +421,8 @@ def dataset_of(
         group: (Q,), number of rows of each query.
         sample_weight: (D,), weights of the documents. None: the column weight of a DataFrame, if it has one.
         categorical: categorical columns of a DataFrame, besides those with the dtype `category`.
-        dates: columns of dates of a DataFrame, which become days since the earliest, as in `read_table`.
+        dates: columns of dates of a DataFrame, which become days since the earliest; or column -> the first
+            day, such as that of a model to continue, as in `read_table`.
         like: the training data, or the ranker fitted to them; None: X is training data.
 
     Raises:
@@ -449,7 +450,7 @@ def dataset_of(
         named = _with_text_names(X)
         names = [name for name in named.columns if name not in ROLE_OF_NAME]
         options["categorical"] = list(categorical)
-        options["dates"] = list(dates)
+        options["dates"] = dates if isinstance(dates, Mapping) else list(dates)
     else:
         named = _with_names_of(like, X)
         names = [*columns_of_features(like.feature_names, like.encoded, named.columns)]

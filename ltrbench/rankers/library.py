@@ -559,7 +559,7 @@ def model_to_continue(ranker: RankerT, train: RankingDataset) -> RankerT | None:
 
     Raises:
         ResultError: the folder has no model of this class.
-        DataError: the model was fitted on other features than the training set has.
+        DataError: the model was fitted on other features, categories or first days than the training set has.
     """
     start = vars(ranker)["warm_start"]
     if start is None:
@@ -575,6 +575,14 @@ def model_to_continue(ranker: RankerT, train: RankingDataset) -> RankerT | None:
             f"categories than the training set has ({train.num_features} features). Continue with those of "
             "that model, in the same order, or fit without warm_start."
         )
+    for name in sorted({*model.dates, *train.dates}):
+        day = model.dates.get(name)
+        if day != train.dates.get(name):
+            raise DataError(
+                f"warm_start: {folder} counts the days of {name} from {day}, but the training set from "
+                f"{train.dates.get(name)}, so that equal numbers are different dates. Read the data with the "
+                f"days of that model: dates={dict(model.dates)} (in a run data.dates)."
+            )
     return model
 
 

@@ -8,6 +8,7 @@ the ranker.
 from __future__ import annotations
 
 import copy
+import functools
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass, replace
@@ -377,12 +378,13 @@ def _fit_member(
     train: QueryShard,
     valid: QueryShard | None,
     monitor: Monitor,
+    *,
+    start: NativeRanker | None,
 ) -> _Fitted:
     """Fits on a worker; every member has the same model."""
     placement = Placement.among(team, train.queries, train.dataset.query_sizes)
-    ranker.fit_member(
-        train.dataset, placement, None if valid is None else valid.dataset, monitor
-    )
+    of_valid = None if valid is None else valid.dataset
+    ranker.fit_member(train.dataset, placement, of_valid, monitor, start=start)
     return check_fitted(ranker._forest), ranker.position_factors, ranker.summary
 
 
@@ -455,7 +457,9 @@ class NativeRanker(NativeSettings):
         on_iteration: OnIteration | None = None,
     ) -> Self:
         refuse(self, train)
-        return self.fit_member(train, None, valid, self.monitor(valid, on_iteration))
+        monitor = self.monitor(valid, on_iteration)
+        start = self._model_to_continue(train)
+        return self.fit_member(train, None, valid, monitor, start=start)
 
     def fit_member(
         self,
@@ -463,6 +467,8 @@ class NativeRanker(NativeSettings):
         placement: Placement | None,
         valid: RankingDataset | None,
         monitor: Monitor,
+        *,
+        start: Self | None = None,
     ) -> Self:
         """Fits the ranker as one member of several, who all call this at the same time.
 
@@ -473,11 +479,11 @@ class NativeRanker(NativeSettings):
             placement: their numbers in the whole training set; None: this is the only member.
             valid: validation queries of this member, whose scores the monitor gets.
             monitor: the monitor of this member, which must decide like those of all members.
+            start: the model of `warm_start`.
         """
         valid_features = None
         if monitor.wants_scores and valid is not None:
             valid_features = check_blocks(valid.features, train.num_features)
-        start = self._model_to_continue(train)
         correction = self._correction(train, placement)
         if correction is not None and start is not None and start.position_factors:
             learned = start.position_factors
@@ -514,9 +520,10 @@ class NativeRanker(NativeSettings):
         valid: PlacedShards | None = None,
         metrics: Sequence[str] = (),
     ) -> FitCurve:
-        fitted, curve = fit_on_members(
-            workers, self, train, valid, metrics, _fit_member
-        )
+        # Loaded here, because a relative path is another folder on a worker.
+        start = self._model_to_continue(train.shards[0].dataset)
+        fit = functools.partial(_fit_member, start=start)
+        fitted, curve = fit_on_members(workers, self, train, valid, metrics, fit)
         self._forest, self.position_factors, self.summary = fitted
         self.feature_names = train.shards[0].dataset.feature_names
         return curve

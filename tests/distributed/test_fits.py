@@ -284,3 +284,17 @@ def test_workers_fit_the_model_of_one_process(
         ranker.predict(with_store.test.features),
         local.predict(with_store.test.features),
     )
+
+
+def test_workers_continue_a_model_in_a_folder_relative_to_this_process(
+    three: Workers, with_store: Splits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = NativeRanker(**{**SETTINGS, "num_trees": 2}).fit(with_store.train)
+    monkeypatch.chdir(tmp_path)  # the workers are in another folder
+    first.save(Path("start"))
+    continued = NativeRanker(**SETTINGS, warm_start="start")
+    continued.fit_distributed(three, placed(three, with_store.train))
+    local = NativeRanker(**SETTINGS, warm_start="start").fit(with_store.train)
+    assert model_file(continued, tmp_path / "workers") == model_file(
+        local, tmp_path / "local"
+    )

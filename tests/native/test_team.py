@@ -82,9 +82,9 @@ def fit_together(
     queries: NDArray[np.int64],
 ) -> dict[str, bytes]:
     placement = Placement.among(team, queries, shard.query_sizes)
-    ranker = make_ranker(settings).fit_member(
-        shard, placement, None, Monitor(None, None)
-    )
+    ranker = make_ranker(settings)
+    start = ranker._model_to_continue(shard)
+    ranker.fit_member(shard, placement, None, Monitor(None, None), start=start)
     ranker.feature_names, ranker.categories = (
         shard.feature_names,
         shard.categories,

@@ -288,6 +288,28 @@ def test_dates_become_days_since_the_earliest_in_fit_and_in_predict(
         dataset_of(X.to_numpy(), Y, qid=QID, dates=["day"])
 
 
+@pytest.mark.parametrize(
+    ("kind", "fewer", "more"),
+    [
+        (NativeRanker, {"num_trees": 3}, {"num_trees": 5}),
+        (MlpRanker, {"num_epochs": 2, "width": 8}, {"num_epochs": 2, "width": 8}),
+    ],
+)
+def test_a_model_continues_on_dates_that_are_counted_from_its_first_day(
+    kind: Any, fewer: dict[str, Any], more: dict[str, Any], tmp_path: Path
+) -> None:
+    days = pd.Timestamp("2026-01-01") + pd.to_timedelta(np.arange(300) // 10, unit="D")
+    table = X.assign(qid=QID, day=days)
+    first = kind(**fewer).fit(table, Y, dates=["day"])
+    first.save(tmp_path)
+    newer = table[100:]
+    continued = kind(**more, warm_start=str(tmp_path))
+    named = naming("warm_start", "day", "2026-01-01", "2026-01-11", "data.dates")
+    with pytest.raises(DataError, match=named):
+        continued.fit(newer, Y[100:], dates=["day"])
+    assert continued.fit(newer, Y[100:], dates=first.dates).dates == first.dates
+
+
 def test_a_repr_names_what_differs_and_parameters_are_checked_before_one_is_set() -> (
     None
 ):
