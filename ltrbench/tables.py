@@ -12,6 +12,7 @@ from __future__ import annotations
 import csv
 import html
 import io
+import itertools
 import math
 import re
 import reprlib
@@ -267,10 +268,14 @@ class TableColumn:
     with_notes: bool = False
 
 
-def columns_of(forms: Mapping[str, Form | None]) -> list[TableColumn]:
-    """Returns a column for each header; without a format it has text, which is left-aligned."""
+def columns_of(*forms: Mapping[str, Form | None]) -> list[TableColumn]:
+    """Returns a column for each header; without a format it has text, which is left-aligned.
+
+    Headers that users name, such as labels of models, are a mapping of their own: one may equal a header of
+    the table.
+    """
     columns = []
-    for header, form in forms.items():
+    for header, form in itertools.chain.from_iterable(each.items() for each in forms):
         has_text = form is None
         columns.append(TableColumn(header, form or "", left=has_text))
     return columns
@@ -472,9 +477,14 @@ class Table:
     def records(self) -> list[dict[str, CellValue]]:
         """Returns the rows for JSON: header -> value, None if not available.
 
+        Raises:
+            ValueError: Two columns have one header, so that a value would be lost.
+
         >>> Table.of(["model", "ndcg@10"], [["native", 0.5], ["random", float("nan")]]).records()
         [{'model': 'native', 'ndcg@10': 0.5}, {'model': 'random', 'ndcg@10': None}]
         """
+        if len(set(self.header)) < len(self.header):
+            raise ValueError(f"two columns have one header: {', '.join(self.header)}")
         return [
             dict(zip(self.header, values, strict=True)) for values in self._values()
         ]

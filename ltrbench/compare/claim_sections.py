@@ -343,14 +343,9 @@ def _wins(shown: Shown, queries: PairedQueries, winner: str, loser: str) -> list
         name, *counts = _query_in_row(shown, queries, firsts[number])
         rows.append([name, *values, *counts])
     columns = columns_of(
-        {
-            "query": None,
-            "difference": DIFFERENCE,
-            winner: QUALITY,
-            loser: QUALITY,
-            "documents": COUNT,
-            "relevant": COUNT,
-        }
+        {"query": None, "difference": DIFFERENCE},
+        {winner: QUALITY, loser: QUALITY},
+        {"documents": COUNT, "relevant": COUNT},
     )
     return [Table(columns, rows, f"{winner} better than {loser}", "compact")]
 

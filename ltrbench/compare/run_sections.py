@@ -143,15 +143,12 @@ def _costs_table(shown: Shown) -> Table:
     metric = shown.comparison.metric
     kinds = ("fit", "monitor", "fit_clean")
     times = [*(TIMES[kind] for kind in kinds), f"{TIMES['predict']} per document"]
-    forms = {
-        "model": None,
-        metric: QUALITY,
-        **dict.fromkeys(times, format_duration),
-        "model size": size,
-        "memory": size,
-        "trees": significant,
-    }
-    columns = columns_of(forms)
+    columns = columns_of(
+        {"model": None},
+        {metric: QUALITY},
+        dict.fromkeys(times, format_duration),
+        {"model size": size, "memory": size, "trees": significant},
+    )
     rows: list[TableRow] = []
     for row in shown.rows:
         seconds = [row.seconds.get(kind) for kind in kinds]
@@ -390,7 +387,7 @@ def _settings(rows: Sequence[ModelRow]) -> SettingsByRow:
 def _settings_table(
     caption: str, labels: Sequence[str], settings: SettingsByRow, emphasis: str = ""
 ) -> Table:
-    columns = columns_of(dict.fromkeys(("setting", *labels)))
+    columns = columns_of({"setting": None}, dict.fromkeys(labels))
     rows: list[TableRow] = []
     for (name, _), values in settings.items():
         cells = []
@@ -463,7 +460,7 @@ def _feature_table(importances: ImportanceComparison, kind: str) -> Table:
         cells = [cell(label, feature) for label in labels]
         rows.append([importances.feature_names[feature], *cells])
     form = share if kind in SHARES else digits
-    columns = columns_of({"feature": None, **dict.fromkeys(labels, form)})
+    columns = columns_of({"feature": None}, dict.fromkeys(labels, form))
     few = ""
     if len(importances.order) > _MOST_ROWS:
         few = f", the first {_MOST_ROWS} features"

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -19,10 +20,11 @@ from report_pages import (
 )
 from toy_runs import write as write_run
 
-from ltrbench.compare import Comparison, Settings, compare
+from ltrbench.compare import Comparison, Settings, compare, slices
 from ltrbench.compare.report import SECTIONS
 from ltrbench.compare.views import Figures, Folded, Section, Shown, View, section_text
 from ltrbench.data import Judgments
+from ltrbench.rankers.importance import GAIN, Importances
 from ltrbench.tables import Table, glossary
 
 _NO_NUMBER = re.compile(r"\b(?:nan|NaN|None|inf)\b")
@@ -83,6 +85,51 @@ def little(tmp_path_factory: pytest.TempPathFactory) -> Sequence[Comparison]:
     return [*made, *compare(runs[:1], settings=Settings(num_draws=20))]
 
 
+HEADERS = (
+    "difference",
+    "documents",
+    "feature",
+    "query",
+    "relevant",
+    "setting",
+    "slice",
+)
+"""Headers of tables that have a column per model as well."""
+
+
+@pytest.fixture(scope="module")
+def named_as_headers(tmp_path_factory: pytest.TempPathFactory) -> Sequence[Comparison]:
+    """A comparison of models whose names are headers of tables."""
+    folder = tmp_path_factory.mktemp("headers")
+    runs = []
+    for number, name in enumerate(HEADERS):
+        shares = np.array([0.9, 0.1 * number])
+        run = write_run(
+            folder / name,
+            name,
+            judged=judged(1),
+            skill=number,
+            settings={"num_leaves": 8 + number},
+            importances=Importances(("a", "b"), {GAIN: shares}),
+        )
+        runs.append(run)
+    comparisons = compare(runs, settings=Settings(metric="ndcg@10", num_draws=20))
+    return [replace(each, slices=slices(each, ["query_size"])) for each in comparisons]
+
+
+def test_a_model_may_have_the_name_of_a_header(
+    named_as_headers: Sequence[Comparison],
+) -> None:
+    headers = set[str]()
+    for make in SECTIONS:
+        section = make(Shown(named_as_headers[0]))
+        views = [] if section is None else views_of(section)
+        for table in views:
+            if isinstance(table, Table) and len(set(table.header)) < len(table.header):
+                headers |= {name for name in HEADERS if table.header.count(name) == 2}
+    assert headers == {*HEADERS}
+
+
 def views_of(section: Section) -> Iterator[View]:
     for view in section.parts:
         yield from view.parts if isinstance(view, Folded) else [view]
@@ -93,9 +140,10 @@ def test_a_section_keeps_its_contract(
     make: Callable[[Shown], Section | None],
     compared: Sequence[Comparison],
     little: list[Comparison],
+    named_as_headers: list[Comparison],
     page: str,
 ) -> None:
-    for comparison in (*compared, *little):
+    for comparison in (*compared, *little, *named_as_headers):
         section = make(Shown(comparison))
         if section is None:
             continue
