@@ -34,6 +34,7 @@ from ltrbench.compare.views import (
     Figure,
     Figures,
     Folded,
+    Picture,
     Prose,
     Section,
     Shown,
@@ -108,7 +109,7 @@ def _differences_by_row(shown: Shown) -> list[View]:
         f"{level} intervals"
     )
     figure = partial(differences_by_row, of_rows, ends_of_rows, title)
-    return [Figures(drawn(figure, "Differences to the baseline", "differences.png"))]
+    return [Figures(drawn(figure, "Differences to the baseline", Picture.DIFFERENCES))]
 
 
 # ---- Section "Pairwise claims": a matrix of all pairs for each kind of claim.

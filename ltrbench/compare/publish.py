@@ -16,8 +16,10 @@
     time_against_ndcg.png    the test metric against the fit time in seconds, with the Pareto front
     search.png               best value on validation by number of trials; chosen settings on test
     setting_importances.png  importance of the settings of searches
+    examination.png          probability of examination by position, of a log of clicks
 
-Pictures are in one folder per data set if there are several. A file without content is not written.
+Pictures are in one folder per data set if there are several. A file without content is not written, and
+that of an earlier comparison in the folder is removed.
 None of the files holds documents of the data: no features, labels or document ids.
 """
 
@@ -56,7 +58,7 @@ from ltrbench.compare.report import (
 )
 from ltrbench.compare.settings import Settings
 from ltrbench.compare.table import ModelRow
-from ltrbench.compare.views import joined
+from ltrbench.compare.views import Picture, joined
 from ltrbench.errors import ResultError
 from ltrbench.metrics.conventions import described_as
 from ltrbench.plots import PAPER, write_figures
@@ -80,14 +82,17 @@ ENVIRONMENT_FILE = "environment.json"
 _OF_COMPARISON = "made_by_comparison"
 """Field of a run that is in no folder: `compare` fused or imported its scores."""
 PER_QUERY_TABLE = "per_query.csv"
+_IMPORTANCES_TABLE = "importances.csv"
+_IMPORTANCES_TEXT = "importances.md"
 _LONGEST_FOLDER_NAME = 60
 """Number of characters; with four bytes each they are below the limit of file systems."""
 
 
 def publish(comparisons: Sequence[Comparison], folder: Path, command: str = "") -> None:
-    """Writes the files of the comparisons into a folder; other files in the folder stay.
+    """Writes the files of the comparisons into a folder.
 
-    comparison.json is written last, so that a folder without it is incomplete.
+    Files of an earlier comparison in the folder are replaced or removed; other files stay. comparison.json is
+    written last, so that a folder without it is incomplete.
 
     Args:
         folder: Created if it does not exist.
@@ -104,10 +109,12 @@ def publish(comparisons: Sequence[Comparison], folder: Path, command: str = "") 
         )
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        earlier = _optional_files(folder)
         (folder / RECORD_FILE).unlink(missing_ok=True)
         chapters = chapters_of(comparisons, command)
         files = _files(comparisons, folder.name)
         files[REPORT_FILE] = as_page(comparisons, chapters)
+        written = {folder / name for name in files}
         for name, text in files.items():
             (folder / name).write_text(text, encoding="utf-8")
         names = _folder_names([comparison.data for comparison in comparisons])
@@ -120,13 +127,43 @@ def publish(comparisons: Sequence[Comparison], folder: Path, command: str = "") 
                 section.figures for section in chapter.sections
             )
             drawn = {each.file: each.draw(PAPER) for each in figures if each.file}
-            write_figures(pictures, drawn)
+            written |= {*write_figures(pictures, drawn)}
+        for path in earlier - written:
+            _remove(path, folder)
         (folder / RECORD_FILE).write_text(_record(comparisons))
     except OSError as error:
         raise ResultError(
             f"{folder} cannot be written: {error.strerror or error}. Free some space, or choose another "
             "folder: `python -m ltrbench compare DIR --output FOLDER` writes the comparison of runs in DIR."
         ) from error
+
+
+def _optional_files(folder: Path) -> set[Path]:
+    """Returns the files in a folder of an earlier comparison that another comparison may not have."""
+    if not (folder / ENVIRONMENT_FILE).exists():
+        return set()
+    names = {_IMPORTANCES_TABLE, _IMPORTANCES_TEXT, *Picture}
+    files = {folder / name for name in names}
+    for name in _folders_of_pictures(folder):
+        files |= {folder / name / picture for picture in Picture}
+    return {path for path in files if path.is_file()}
+
+
+def _remove(path: Path, folder: Path) -> None:
+    """Removes a file, and its folder if it is then an empty one inside `folder`."""
+    path.unlink(missing_ok=True)
+    if path.parent != folder and not any(path.parent.iterdir()):
+        path.parent.rmdir()
+
+
+def _folders_of_pictures(folder: Path) -> list[str]:
+    """Returns the names of the folders of the pictures of an earlier comparison, by its comparison.json."""
+    try:
+        record = read_json(folder / RECORD_FILE)
+        data = [str(comparison["data"]) for comparison in record["comparisons"]]
+    except (ResultError, KeyError, TypeError):
+        return []
+    return _folder_names(data)
 
 
 def is_published(comparisons: Sequence[Comparison], folder: Path) -> bool:
@@ -187,8 +224,8 @@ def _files(comparisons: Sequence[Comparison], title: str) -> dict[str, str]:
         text = "\n".join(
             importances_markdown(data, each) for data, each in recorded.items()
         )
-        files["importances.csv"] = importances_csv(recorded)
-        files["importances.md"] = f"# Feature importances\n\n{text}"
+        files[_IMPORTANCES_TABLE] = importances_csv(recorded)
+        files[_IMPORTANCES_TEXT] = f"# Feature importances\n\n{text}"
     return files
 
 

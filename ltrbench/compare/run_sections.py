@@ -36,6 +36,7 @@ from ltrbench.compare.views import (
     Figures,
     Folded,
     GroupedNotes,
+    Picture,
     Prose,
     Section,
     Shown,
@@ -115,7 +116,7 @@ def costs_section(shown: Shown) -> Section | None:
         draw = partial(
             metric_against_cost, shown.series, values, cost, f"{metric} on test"
         )
-        file = "time_against_ndcg.png" if cost is FIT else ""
+        file = Picture.TIME if cost is FIT else ""
         figures += drawn(draw, f"Against the {cost.name}", file)
     if not figures:
         return None
@@ -166,7 +167,7 @@ def _costs_table(shown: Shown) -> Table:
 def learning_section(shown: Shown) -> Section | None:
     """Returns the learning curves; None if no run recorded one."""
     draw = partial(curves_by_iteration, shown.series, shown.comparison.metric)
-    figures = drawn(draw, "By iteration", "learning_curves.png")
+    figures = drawn(draw, "By iteration", Picture.LEARNING_CURVES)
     lead = (
         "The metric on validation by iteration, and on train if it was recorded: which models overfit, and "
         "which stopped while the metric was still increasing? Values are means over runs."
@@ -232,7 +233,7 @@ def examination_section(shown: Shown) -> Section | None:
         facts["errors_of_log_theta"],
         f"{shown.comparison.data}: examination of positions",
     )
-    figures = drawn(draw, "Examination by position", "examination.png")
+    figures = drawn(draw, "Examination by position", Picture.EXAMINATION)
     lead = (
         "How likely users examine a position, relative to the first one, with its 95 % interval: clicks are "
         f"divided by it (data.propensity={facts.get('propensity')})."
@@ -419,7 +420,7 @@ def importances_section(shown: Shown) -> Section | None:
         "over queries; coefficients of linear models have intervals over trainings."
     )
     draw = partial(importance_bars, shown.series)
-    figures = drawn(draw, "Most important features", "importances.png", WIDE_PAGE)
+    figures = drawn(draw, "Most important features", Picture.IMPORTANCES, WIDE_PAGE)
     parts: list[View] = [Figures(figures)]
     if importances.notes:
         parts.append(Bullets(importances.notes))
@@ -506,7 +507,7 @@ def search_section(shown: Shown) -> Section | None:
     figures = drawn(
         partial(budget_picture, searched),
         "Best value by number of trials",
-        "search.png",
+        Picture.SEARCH,
     )
     if figures:
         parts += [Figures(figures), Prose(_reading(searched))]
@@ -613,7 +614,7 @@ def settings_section(shown: Shown) -> Section | None:
     )
     shares = [(series_of_search(item), item.importance) for item in searched]
     draw = partial(setting_importance_bars, shares)
-    figures = drawn(draw, "Importance of the settings", "setting_importances.png")
+    figures = drawn(draw, "Importance of the settings", Picture.SETTING_IMPORTANCES)
     parts: list[View] = [Figures(figures), *map(_chosen, searched)]
     return Section("settings", "Settings", lead, parts, _SETTINGS_TERMS)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,18 @@ PAGE = Page(width=5.0, titled=False)
 """Figure width in inches at which 8-point text is readable on a phone."""
 WIDE_PAGE = Page(width=7.0, titled=False)
 """For figures with several panels, which scroll on a phone."""
+
+
+class Picture(StrEnum):
+    """Files of the pictures in the folder of a comparison."""
+
+    DIFFERENCES = "differences.png"
+    LEARNING_CURVES = "learning_curves.png"
+    IMPORTANCES = "importances.png"
+    TIME = "time_against_ndcg.png"
+    SEARCH = "search.png"
+    SETTING_IMPORTANCES = "setting_importances.png"
+    EXAMINATION = "examination.png"
 
 
 @dataclass(frozen=True)

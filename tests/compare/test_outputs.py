@@ -49,6 +49,7 @@ from ltrbench.compare.slicing import across
 from ltrbench.compare.views import Figures, Shown
 from ltrbench.errors import ResultError
 from ltrbench.metrics import DEFAULT, PRESETS, with_settings
+from ltrbench.rankers.importance import GAIN, Importances
 from ltrbench.runs import Run
 from ltrbench.tables import Table, anchor
 
@@ -494,6 +495,43 @@ def test_a_comparison_does_not_replace_the_files_of_a_run(tmp_path: Path) -> Non
     run = finished_run(tmp_path, "native")
     with pytest.raises(ResultError, match=naming(run.path, "--output")):
         publish([], run.path)
+
+
+def test_files_of_an_earlier_comparison_do_not_stay(tmp_path: Path) -> None:
+    shares = Importances(("a", "b"), {GAIN: np.array([0.9, 0.1])})
+    fast = Settings(num_draws=20)
+
+    def run(number: int, model: str, **fields: Any) -> Run:
+        data = f"set {number}"
+        folder = tmp_path / f"{number}{model}{len(fields)}"
+        judged = judgments(number)
+        return write(folder, model, name=data, fold=None, judged=judged, **fields)
+
+    several = [
+        run(number, model, importances=shares)
+        for number in (1, 2)
+        for model in ("native", "xgboost")
+    ]
+    fewer = [run(1, model) for model in ("native", "xgboost")]
+    of_user = "mine.txt", "importances.txt", "set_1", "set_1/importances.csv"
+    out = tmp_path / "out"
+    publish(compare(several, settings=fast), out)
+    for name in of_user:
+        if name != "set_1":
+            (out / name).write_text("")
+    publish(compare(fewer, settings=fast), out)
+    publish(compare(fewer, settings=fast), tmp_path / "fresh")
+    names_of_files = [
+        {str(path.relative_to(top)) for path in top.rglob("*")}
+        for top in (out, tmp_path / "fresh")
+    ]
+    assert names_of_files[0] == names_of_files[1] | {*of_user}
+    # A folder that no comparison was written to may have such a file of the user.
+    first = tmp_path / "first"
+    first.mkdir()
+    (first / "importances.csv").write_text("")
+    publish(compare(fewer, settings=fast), first)
+    assert (first / "importances.csv").exists()
 
 
 def test_a_comparison_is_published_until_its_runs_change_or_its_folder_cannot_be_written(
