@@ -526,7 +526,8 @@ class ClickSimulation(SplitSource):
         Raises:
             DataError: The labelled data is absent, or the log does not identify the examination.
         """
-        labelled = _with_own_names(self.from_.load().whole().train)
+        of_labels = self.from_.load()
+        labelled = _with_own_names(of_labels.whole().train)
         attraction = self._attraction_of(labelled.labels)
         names, scores = self._rankers(labelled)
         sessions = simulate(
@@ -546,6 +547,7 @@ class ClickSimulation(SplitSource):
         rows = _rows_of(sessions, labelled, attraction, names)
         source = self._click_source(labelled)
         splits = source.splits_of(checked(rows, first_position=0))
+        splits = replace(splits, reading=of_labels.reading)
         if self.by_session:
             return splits
         truth = splits.test.numbers(TRUTH)

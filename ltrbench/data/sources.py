@@ -18,7 +18,7 @@ import tempfile
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, Self
@@ -47,9 +47,13 @@ from ltrbench.data.splits import (
 from ltrbench.data.store import (
     MANIFEST_FILE,
     NONE,
+    OPTIONS_OF_VALUES,
+    Manifest,
+    Provenance,
     cache_folder,
     is_store,
     read_cached,
+    read_manifest,
     read_store,
     read_store_features,
     stored_file,
@@ -452,7 +456,8 @@ class FileSource(SplitSource):
             DataError: A file does not exist (with `obtain`), cannot be read, has features that training does
                 not have, or shares a query or a group with another file.
         """
-        return self.complete(**self.read_all())
+        splits = self.complete(**self.read_all())
+        return replace(splits, reading=self.reading())
 
     def read_all(self) -> dict[str, Any]:
         """Returns the data of each split that has files."""
@@ -462,6 +467,10 @@ class FileSource(SplitSource):
             if getattr(self, key) is not None:
                 splits[key] = self.read(key, train)
         return splits
+
+    def reading(self) -> Mapping[str, Any]:
+        """Returns the options with which the files were read, if the settings do not have them."""
+        return {}
 
     @abstractmethod
     def read(self, key: str, train: RankingDataset | None) -> RankingDataset:
@@ -727,10 +736,24 @@ class StoreFiles(FileSource):
     The paths are folders. Dense features stay on the disk, and all other arrays are read into memory.
     """
 
+    def reading(self) -> Mapping[str, Any]:
+        return read_manifest(self.existing("train")[0]).reading
+
+    def without_ids(self) -> Collection[str] | None:
+        without = []
+        for key in ("train", VALID, TEST):
+            if getattr(self, key) is not None:
+                manifests = map(read_manifest, self.existing(key))
+                if any(manifest.numbered for manifest in manifests):
+                    without.append(key)
+        return without
+
     def read(self, key: str, train: RankingDataset | None) -> RankingDataset:
         of_train = ("num_features", "feature_names", "categories", "dates")
         names = () if train is None else of_train
         options: dict[str, Any] = {name: getattr(train, name) for name in names}
+        if train is not None:
+            options["reading"] = self.reading()
         options |= {"whole_labels": self.whole_labels, "exact": self.exact}
         return read_store(self.existing(key), **options)
 
@@ -880,6 +903,48 @@ def files_of(path: Path) -> list[Path]:
     elif path.is_dir():
         files = parts_of(path)
     return [file for file in files if file.is_file()]
+
+
+def provenance_of(paths: Sequence[Path], options: Mapping[str, Any]) -> Provenance:
+    """Returns where the data of a new store come from; stores pass on where theirs come from.
+
+    Args:
+        paths: the files, or stores, of one split, which can be read together.
+        options: options with which they are read.
+    """
+    reader = _reader(paths[0])
+    if reader is read_store:
+        return _common_provenance([read_manifest(path) for path in paths])
+    sources = []
+    for path in paths:
+        sources += [stored_file(file) for file in files_of(path)]
+    defaults = inspect.signature(reader).parameters
+    reading = {}
+    for name in OPTIONS_OF_VALUES:
+        if name in defaults:
+            reading[name] = defaults[name].default
+    return Provenance(
+        sources=sources,
+        reading={**reading, **options},
+        is_numbered=reader is read_letor and any(map(has_query_sizes, paths)),
+    )
+
+
+def _common_provenance(manifests: Sequence[Manifest]) -> Provenance:
+    """Returns the sources of all stores, and the options that they have in common."""
+    sources = []
+    for manifest in manifests:
+        sources += [each for each in manifest.sources if each not in sources]
+    reading = {}
+    for name, value in manifests[0].reading.items():
+        item = (name, value)
+        if all(item in manifest.reading.items() for manifest in manifests):
+            reading[name] = value
+    return Provenance(
+        sources=sources,
+        reading=reading,
+        is_numbered=all(manifest.numbered for manifest in manifests),
+    )
 
 
 def reading_options(path: str | Path, config: Mapping[str, Any]) -> dict[str, Any]:

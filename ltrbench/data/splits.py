@@ -51,6 +51,7 @@ class Splits:
         num_in_gaps: number of queries left out because they are in a gap between splits.
         notes: sentences about splits that are not as large as they were asked to be.
         facts: what the source knows about its data, for the record of a run; JSON values.
+        reading: options with which the files were read, if the settings of the run do not have them.
 
     Raises:
         DataError: The splits differ in their features, or share a query.
@@ -64,6 +65,7 @@ class Splits:
     num_in_gaps: int = field(default=0, kw_only=True)
     notes: Sequence[str] = field(default=(), kw_only=True)
     facts: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
+    reading: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
     # Of train as it was given.
     _mean_weight: float = field(init=False, repr=False, default=1.0)
 

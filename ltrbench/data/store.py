@@ -23,13 +23,14 @@ import math
 import mmap
 import os
 import reprlib
+import shlex
 import shutil
 import socket
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
@@ -38,7 +39,12 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, Field, ValidationError
 
 from ltrbench.data.blocks import as_paths, decoded
-from ltrbench.data.dataset import FRACTIONS_REMEDY, RankingDataset, joined
+from ltrbench.data.dataset import (
+    FRACTIONS_REMEDY,
+    RankingDataset,
+    joined,
+    numbered,
+)
 from ltrbench.data.features import (
     AnyFeatures,
     CheckedFeatures,
@@ -72,6 +78,9 @@ KEPT = "kept-"
 """Prefix of the arrays of kept columns, with the number in `Manifest.kept`."""
 
 REQUIRED_ARRAYS = ("labels", "query_start", "query_ids")
+
+OPTIONS_OF_VALUES = ("first_index", "absent", "overflow", "nulls", "missing")
+"""Reading options that decide the values of features, so that all data of a run need the same."""
 
 _REBUILD = (
     "Build the store again with `python -m ltrbench data build`, or copy it again"
@@ -135,7 +144,10 @@ class Manifest(BaseModel):
     queries: Positive
     fingerprint: str  # of the whole data set
     sources: list[StoredFile]
-    reading: dict[str, Any]  # options with which the sources were read
+    # Options with which the sources were read; a null of `absent` is NaN, as in the result of a run.
+    reading: dict[str, Any]
+    # Whether the sources have no query ids, so that the reader numbered the queries.
+    numbered: bool = False
     shards: list[ShardRecord]
 
     @property
@@ -348,6 +360,7 @@ def read_store(
     feature_names: Sequence[str] | None = None,
     categories: Mapping[str, Sequence[str]] | None = None,
     dates: Mapping[str, str] | None = None,
+    reading: Mapping[str, Any] | None = None,
     whole_labels: bool = False,
     exact: bool = False,
 ) -> RankingDataset:
@@ -360,6 +373,8 @@ def read_store(
             that are numbers, as in LETOR text, are not compared.
         categories: categorical features of the training data; the store must have the same codes.
         dates: features of dates of the training data; the store must have the same first days.
+        reading: options with which the training data were read; those that decide the values of features
+            must be the same, as far as both are known.
         whole_labels: reject labels that are not whole numbers.
         exact: whether the data set is for a model that compares in float64. A store has float32 only.
 
@@ -380,12 +395,16 @@ def read_store(
     if feature_names is not None:
         columns = _columns(names, feature_names, stores[0])
     _check_as_in_training(stores[0], manifests[0], categories, dates)
+    if reading is not None:
+        of_training = json_options(reading)
+        check_reading(stores[0], manifests[0], of_training, "the training data")
     shards = [shards_of(*pair) for pair in zip(stores, manifests, strict=True)]
     _check_arrays(stores[0], itertools.chain.from_iterable(shards))
+    parts = [_dataset_of(of_store, manifests[0], columns) for of_store in shards]
+    if len(parts) > 1 and all(manifest.numbered for manifest in manifests):
+        parts = _numbered_on(parts)
     try:
-        dataset = joined(
-            [_dataset_of(of_store, manifests[0], columns) for of_store in shards]
-        )
+        dataset = joined(parts)
     except DataError as error:  # such as a query id that two stores have
         raise DataError(f"{', '.join(map(str, stores))}: {error}") from None
     if dataset.merged:
@@ -397,6 +416,17 @@ def read_store(
     if whole_labels:
         _check_whole_labels(stores[0], dataset)
     return dataset
+
+
+def _numbered_on(parts: Sequence[RankingDataset]) -> list[RankingDataset]:
+    """Returns the parts of a split with consecutive numbers as query ids, as their reader gives them."""
+    first = 1
+    numbered_on = []
+    for part in parts:
+        ids = np.array(numbered(part.num_queries, first))
+        numbered_on.append(part.with_fields(query_ids=ids))
+        first += part.num_queries
+    return numbered_on
 
 
 def _check_whole_labels(store: Path, dataset: RankingDataset) -> None:
@@ -441,6 +471,47 @@ def _check_as_in_training(
             f"training data from {first_days}. Build the store again with "
             f"--read 'dates={json.dumps(first_days)}'."
         )
+
+
+def check_reading(
+    store: Path, manifest: Manifest, other: Mapping[str, Any], owner: str
+) -> None:
+    """Raises DataError if the source of a store was read with other options of values than other data.
+
+    Args:
+        other: options of the other data.
+        owner: the other data in words.
+    """
+    for name in OPTIONS_OF_VALUES:
+        if name not in other or name not in manifest.reading:
+            continue
+        given = manifest.reading[name]
+        if given != other[name]:
+            needed = option_text(name, other[name])
+            raise DataError(
+                f"{store} was read with {option_text(name, given)}, but {owner} with {needed}. Build the "
+                f"store again with --read {shlex.quote(needed)}."
+            )
+
+
+def option_text(name: str, value: Any) -> str:
+    """Returns a reading option of a manifest as it is given to `--read`.
+
+    >>> option_text("absent", None), option_text("missing", ["-1"]), option_text("label", "grade")
+    ('absent=nan', 'missing=["-1"]', 'label=grade')
+    """
+    if value is None and name == "absent":
+        return f"{name}=nan"
+    if isinstance(value, str):
+        return f"{name}={value}"
+    return f"{name}={json.dumps(value)}"
+
+
+def json_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns reading options as a manifest has them: NaN, which JSON does not have, becomes null."""
+    text = json.dumps(options, default=str)
+    as_json: dict[str, Any] = json.loads(text, parse_constant=lambda _: None)
+    return as_json
 
 
 def _check_arrays(store: Path, shards: Iterable[Shard]) -> None:
@@ -575,7 +646,9 @@ def _joined_starts(shards: Sequence[Shard], name: str) -> NDArray[np.int64]:
 
 
 def _check_alike(stores: Sequence[Path], manifests: Sequence[Manifest]) -> None:
-    """Raises DataError if stores of one split have other features or arrays."""
+    """Raises DataError if stores of one split were read differently, or have other features or arrays."""
+    for store, manifest in zip(stores, manifests, strict=True):
+        check_reading(store, manifest, manifests[0].reading, str(stores[0]))
     alike = {"absent", "feature_names", "categories", "dates", "encoded", "kept"}
     layouts = []
     for manifest in manifests:
@@ -610,30 +683,48 @@ SHARD_BYTES = 256 * 10**6
 """Default size of the features of a shard."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Provenance:
+    """The files from which a data set was read, and how.
+
+    Attributes:
+        sources: the files.
+        reading: options with which they were read; with these, `predict` reads another file for a model that
+            was trained on the store, and a store that was read with other ones is refused beside this one.
+        is_numbered: whether the files have no query ids, so that the reader numbered the queries.
+    """
+
+    sources: Sequence[StoredFile] = ()
+    reading: Mapping[str, Any] = field(default_factory=dict)
+    is_numbered: bool = False
+
+
+UNKNOWN = Provenance()
+
+
 class StoreExistsError(DataError):
     """The folder of a new store already contains something."""
 
 
 def write_store(
-    folder: Path,
+    folder: str | Path,
     dataset: RankingDataset,
     *,
     shard_bytes: int = SHARD_BYTES,
-    sources: Sequence[StoredFile] = (),
-    reading: Mapping[str, Any] | None = None,
+    provenance: Provenance = UNKNOWN,
 ) -> Manifest:
     """Writes a store, completely or not at all.
 
     Args:
         folder: the new folder; it does not exist, or is empty.
         shard_bytes: size of the stored features of a shard; a query is never divided.
-        sources: files from which the data set was read.
-        reading: options with which they were read.
+        provenance: the files from which the data set was read, and how.
 
     Raises:
         StoreExistsError: The folder already contains something.
         DataError: The folder cannot be written.
     """
+    folder = Path(folder)
     check_new(folder)
     if dataset.features.dtype != np.float32:
         rounded: Any = CheckedFeatures(in_float32(dataset.features))
@@ -647,7 +738,7 @@ def write_store(
             staging = Path(building, folder.name)
             staging.mkdir()
             shards = list(_write_shards(staging, dataset, sparse, shard_bytes))
-            manifest = _manifest_of(dataset, shards, sources, reading or {})
+            manifest = _manifest_of(dataset, shards, provenance)
             text = json.dumps(manifest.model_dump(), indent=1, allow_nan=False) + "\n"
             (staging / MANIFEST_FILE).write_text(text, encoding="ascii")
             flush(staging)
@@ -664,17 +755,13 @@ def write_store(
 
 
 def _manifest_of(
-    dataset: RankingDataset,
-    shards: list[ShardRecord],
-    sources: Sequence[StoredFile],
-    reading: Mapping[str, Any],
+    dataset: RankingDataset, shards: list[ShardRecord], provenance: Provenance
 ) -> Manifest:
     """Returns the manifest of a data set whose shards are written."""
     sparse = csr_of(dataset.features)
     absent: Any = None
     if sparse is not None:
         absent = f"{sparse.absent:g}"
-    options = json.dumps(reading, default=str)
     return Manifest(
         # Not imported: the package imports all of its parts on first use.
         ltrbench=str(vars(sys.modules["ltrbench"])["__version__"]),
@@ -689,9 +776,9 @@ def _manifest_of(
         documents=dataset.num_documents,
         queries=dataset.num_queries,
         fingerprint=dataset.fingerprint,
-        sources=list(sources),
-        # NaN, which JSON does not have, becomes text.
-        reading=json.loads(options, parse_constant=str),
+        sources=list(provenance.sources),
+        reading=json_options(provenance.reading),
+        numbered=provenance.is_numbered,
         shards=shards,
     )
 
@@ -850,7 +937,8 @@ def read_cached(
         return dataset
     dataset = read()
     try:
-        write_store(entry, dataset, sources=[*records.values()], reading=options)
+        provenance = Provenance(sources=[*records.values()], reading=options)
+        write_store(entry, dataset, provenance=provenance)
         names = ", ".join(record.path for record in records.values())
         log.info(f"{names}: added to the cache as {entry}")
     except StoreExistsError:

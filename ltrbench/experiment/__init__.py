@@ -764,6 +764,8 @@ def describe_data(source: DataSource, splits: Splits) -> dict[str, Any]:
         described["rule"] = splits.rule
     if splits.facts:
         described["facts"] = dict(splits.facts)
+    if splits.reading:
+        described["reading"] = dict(splits.reading)
     for name, split in splits:
         worst = np.minimum.reduceat(split.labels, split.query_start[:-1])
         without_relevant = float(np.mean(~has_relevant_document(split)))

@@ -191,6 +191,7 @@ class DataRecord(TypedDict, total=False):
     name: Name
     fold: int | None
     rule: str
+    reading: Mapping[str, Any]
     debias: str
     resample: ResampleRecord
     train: SplitRecord
@@ -268,6 +269,7 @@ class RunResult:
             also feature_names; instead of these,
             first_feature (0 or 1) if more than 10,000 features are numbered from it. If the run trained on a
             resample of the training queries, train describes the resample, and "resample" identifies it.
+            "reading" has the options with which the files of a store were read.
             "debias" names the correction of clicks for position bias, if the command did.
         metrics: "test/ndcg@10" -> mean over the queries that count; None if no query counts.
         convention: the convention of the metrics.
@@ -393,6 +395,15 @@ class RunResult:
             return whole
         recorded: str | None = self.data.get(split, {}).get("fingerprint")
         return recorded
+
+    @property
+    def reading(self) -> Mapping[str, Any]:
+        """Options with which the data files were read: the settings of the data, or of the labelled data of a
+        simulation; and what the manifest of a store says."""
+        settings = self.settings.get("data", {})
+        # A run that fitted nothing has the name in the YAML.
+        labelled = settings.get("from_") or settings.get("from") or {}
+        return {**settings, **labelled, **self.data.get("reading", {})}
 
     @property
     def repeat(self) -> int | None:

@@ -118,6 +118,85 @@ def test_several_stores_are_one_split(tmp_path: Path) -> None:
         read_data([stores[0], copy])
 
 
+def built(source: Path | list[Path], output: Path, *reading: str) -> Path:
+    """Builds a store with the command, and returns its folder."""
+    paths = source if isinstance(source, list) else [source]
+    words = ["data", "build", *map(str, paths), "--output", str(output)]
+    for option in reading:
+        words += ["--read", option]
+    assert main(words) == 0
+    return output
+
+
+def test_stores_of_files_without_query_ids_are_read_like_these_files(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    texts = []
+    stores = []
+    for number, num_queries in enumerate((6, 4, 3)):
+        text = tmp_path / f"{number}.txt"
+        rows = [f"{q % 2} 1:{q} 2:{number}\n1 1:{-q}\n" for q in range(num_queries)]
+        text.write_text("".join(rows))
+        Path(f"{text}.query").write_text("2\n" * num_queries)
+        texts.append(text)
+        stores.append(built(text, text.with_suffix("")))
+    expected = content(read_letor(texts[:2]))
+    assert content(read_data(stores[:2])) == expected
+    train = built(stores[:2], tmp_path / "train")
+    assert content(read_data(train)) == expected
+    test = str(stores[2])
+    StoreFiles(name="mine", train=str(train), test=test, valid_share=0).load()
+    assert caplog.messages == []
+
+
+OPTIONS_OF_TEXT = [
+    "first_index=0",
+    "absent=nan",
+    "overflow=cap",
+    "overflow=missing",
+    "nulls=missing",
+    "missing=[-1]",
+]
+
+
+@pytest.mark.parametrize("option", OPTIONS_OF_TEXT)
+def test_stores_that_were_read_with_other_options_are_not_used_together(
+    tmp_path: Path, option: str
+) -> None:
+    data = tmp_path / "data.txt"
+    data.write_text("".join(f"{row % 2} qid:{row // 4} 1:{row}\n" for row in range(40)))
+    if option.startswith("missing"):
+        data = data.with_suffix(".csv")
+        rows = [f"{row // 4},{row % 2},{row},1\n" for row in range(40)]
+        data.write_text("query_id,label,bm25,age\n" + "".join(rows))
+    name = option.partition("=")[0]
+    train = built(data, tmp_path / "train", "num_features=2", option)
+    plain = built(data, tmp_path / "plain", "num_features=2")
+    for first, other in ((plain, train), (train, plain)):
+        with pytest.raises(DataError, match=naming(other, first, "--read", name)):
+            read_data([first, other])
+        files = StoreFiles(name="mine", train=str(first), test=str(other))
+        with pytest.raises(DataError, match=naming(other, "training", name)):
+            files.load()
+
+
+def test_a_store_of_stores_keeps_their_sources_and_how_they_were_read(
+    tmp_path: Path,
+) -> None:
+    texts = []
+    stores = []
+    for name in "ab":
+        text = tmp_path / f"{name}.txt"
+        text.write_text(f"1 qid:{name} 1:1\n0 qid:{name} 2:2\n")
+        texts.append(text)
+        stores.append(built(text, text.with_suffix(""), "absent=nan", "sparse=true"))
+    of_texts = read_manifest(built(texts, tmp_path / "t", "absent=nan", "sparse=true"))
+    of_stores = read_manifest(built(stores, tmp_path / "s"))
+    assert of_stores.sources == of_texts.sources
+    assert of_stores.reading == of_texts.reading
+    assert of_stores.reading["absent"] is None
+
+
 # The features of the training data
 
 

@@ -15,18 +15,26 @@ import yaml  # type: ignore[import-untyped]
 from messages import naming
 from shop_log import shop_log
 
-from ltrbench.cli.verbs.runs import load_model, options_as_trained
+from ltrbench.cli import main
+from ltrbench.cli.verbs.runs import load_model, options_as_trained, source_with
 from ltrbench.compare import compare, slices
 from ltrbench.compare.groups import column_of_queries
 from ltrbench.data import Judgments, RankingDataset, read_table
-from ltrbench.data.sources import LetorFiles, StoreFiles, TableFiles, read_features
+from ltrbench.data.sources import (
+    LetorFiles,
+    StoreFiles,
+    TableFiles,
+    provenance_of,
+    read_data,
+    read_features,
+)
 from ltrbench.data.store import write_store
 from ltrbench.data.tables import write_frame
 from ltrbench.errors import ConfigError, DataError
 from ltrbench.experiment import Experiment, run
 from ltrbench.experiment.columns import DataPlan, propose
 from ltrbench.rankers.random import RandomRanker
-from ltrbench.runs.record import read_run
+from ltrbench.runs.record import Run, read_run
 
 CATEGORICAL, KEEP = ["brand"], ["revenue", "market"]
 
@@ -107,6 +115,95 @@ def test_names_of_another_letor_file_must_be_those_of_the_run(tmp_path: Path) ->
     assert options_as_trained(done, model, data, [read])["feature_names"] == str(same)
     with pytest.raises(DataError, match=naming(swapped, "'price'", "'bm25'")):
         options_as_trained(done, model, data, [f"feature_names={swapped}"])
+
+
+def run_on_store(source: LetorFiles | TableFiles, folder: Path, **options: Any) -> Run:
+    """A run on a store of the training file of a source that was read with options."""
+    [data] = source.existing("train")
+    provenance = provenance_of([data], options)
+    write_store(folder / "store", read_data(data, **options), provenance=provenance)
+    stores = StoreFiles(name="mine", train=str(folder / "store"))
+    experiment = Experiment(model="random", ranker=RandomRanker(), source=stores)
+    return run(experiment, folder / "run")
+
+
+@pytest.mark.parametrize(
+    ("row", "options"),
+    [
+        (
+            "{label} qid:{query} {row}:{row}",
+            {"absent": float("nan"), "num_features": 90},
+        ),
+        ("{label} qid:{query} 0:{row} 1:2", {"first_index": 0}),
+        ("{label} qid:{query} 1:{row} 2:1e39", {"overflow": "cap"}),
+        ("{label} qid:{query} 1:{row} 2:NULL", {"nulls": "missing"}),
+        ("{query},{label},-1,2026-01-2{label}", {"missing": ["-1"], "dates": ["day"]}),
+        ("{query},{label},-1,{label}", {"categorical": ["day"], "encode": ["day"]}),
+    ],
+)
+def test_a_file_is_read_like_the_source_of_the_store_of_a_run(
+    tmp_path: Path, row: str, options: dict[str, Any]
+) -> None:
+    source: LetorFiles | TableFiles
+    lines = []
+    for number in range(1, 81):
+        values = {"row": number, "label": number % 2, "query": number // 4}
+        lines.append(row.format(**values) + "\n")
+    if "qid" in row:
+        data = tmp_path / "data.txt"
+        source = LetorFiles(name="mine", train=str(data))
+    else:
+        data = tmp_path / "data.csv"
+        lines.insert(0, "query_id,label,bm25,day\n")
+        source = TableFiles(name="mine", train=str(data))
+    data.write_text("".join(lines))
+    done = run_on_store(source, tmp_path, **options)
+    model = load_model(done, None)
+    part = tmp_path / f"part{data.suffix}"
+    is_table = data.suffix == ".csv"
+    part.write_text("".join([*lines[:is_table], *lines[-8:]]))
+    of_part = read_features(part, **options_as_trained(done, model, part, ()))
+    np.testing.assert_array_equal(of_part, read_data(data, **options).features[-8:])
+    store = tmp_path / "store"
+    of_store = read_features(store, **options_as_trained(done, model, store, ()))
+    np.testing.assert_array_equal(of_store[:][-8:], of_part)
+
+
+@pytest.mark.parametrize("is_store", [True, False])
+def test_a_store_that_was_read_in_another_way_than_the_run_is_refused(
+    tmp_path: Path, is_store: bool
+) -> None:
+    data = tmp_path / "data.txt"
+    lines = [f"{row % 2} qid:{row // 4} {1 + row % 2}:{row}\n" for row in range(80)]
+    data.write_text("".join(lines))
+    source = LetorFiles(name="mine", train=str(data), absent=float("nan"))
+    if is_store:
+        done = run_on_store(source, tmp_path, absent=float("nan"))
+    else:
+        experiment = Experiment(model="random", ranker=RandomRanker(), source=source)
+        done = run(experiment, tmp_path / "run")
+    other = tmp_path / "other"
+    write_store(other, read_data(data), provenance=provenance_of([data], {}))
+    options = options_as_trained(done, load_model(done, None), other, ())
+    with pytest.raises(DataError, match=naming(other, "absent=0", "absent=nan")):
+        read_features(other, **options)
+    if is_store:
+        with pytest.raises(DataError, match=naming(other, "--read absent=nan")):
+            source_with([other], done)
+
+
+def test_a_file_is_read_like_the_labelled_data_of_a_simulation(tmp_path: Path) -> None:
+    data = tmp_path / "data.txt"
+    lines = [f"{row % 2} qid:{row // 4} 0:{row} 1:{row % 3}\n" for row in range(400)]
+    data.write_text("".join(lines))
+    words = [f"data.from.train={data}", "data.from=letor", "data.from.first_index=0"]
+    folder = tmp_path / "run"
+    words += ["data.propensity=power:1", f"hydra.run.dir={folder}"]
+    words += ["tracking=none", "model=random"]
+    assert main(["data=click_simulation", *words]) == 0
+    done = read_run(folder)
+    options_of_run = options_as_trained(done, load_model(done, None), data, ())
+    assert options_of_run["first_index"] == 0
 
 
 @dataclass

@@ -527,7 +527,7 @@ def _write_yaml(
 
 
 def _facts_of_store(store: Path, manifest: Manifest) -> Iterator[tuple[str, str]]:
-    from ltrbench.data.store import REQUIRED_ARRAYS, shards_of
+    from ltrbench.data.store import REQUIRED_ARRAYS, option_text, shards_of
 
     features = manifest.feature_arrays
     optional = [
@@ -550,7 +550,7 @@ def _facts_of_store(store: Path, manifest: Manifest) -> Iterator[tuple[str, str]
     yield "fingerprint", manifest.fingerprint
     for source in manifest.sources:
         yield "source", f"{source.path}, {source.bytes} bytes, SHA-256 {source.sha256}"
-    options = [f"{key}={value}" for key, value in manifest.reading.items()]
+    options = [option_text(name, value) for name, value in manifest.reading.items()]
     yield "read with", ", ".join(options) or "the default options"
     yield "written by", f"ltrbench {manifest.ltrbench}, format {manifest.format}"
 
@@ -740,18 +740,17 @@ def build_verb(
         python -m ltrbench data build train.csv --output train.store --read label=grade
         python -m ltrbench data=store data.train=train.store
     """
-    from ltrbench.data.sources import files_of
-    from ltrbench.data.store import check_new, stored_file, write_store
+    from ltrbench.data.sources import provenance_of
+    from ltrbench.data.store import check_new, write_store
 
     require("--shard-mb", shard_mb, above=0)
     check_new(output)
-    files = itertools.chain.from_iterable(map(files_of, sources))
+    dataset = read(sources, reading, scratch=output.absolute().parent)
     manifest = write_store(
         output,
-        read(sources, reading, scratch=output.absolute().parent),
+        dataset,
         shard_bytes=max(int(shard_mb * MB), 1),
-        sources=list(map(stored_file, files)),
-        reading=typed_options(reading),
+        provenance=provenance_of(sources, typed_options(reading)),
     )
     text = (
         f"{output}: {manifest.documents} documents of {manifest.queries} queries, "

@@ -324,7 +324,8 @@ def source_with(files: Sequence[Path], run: Run) -> DataSource:
         DataError: As `source_of`.
         ResultError: Columns are encoded, and the run has no model.
     """
-    from ltrbench.data.sources import FileSource, LetorFiles, TableFiles
+    from ltrbench.data.sources import FileSource, LetorFiles, StoreFiles, TableFiles
+    from ltrbench.data.store import check_reading, json_options, read_manifest
     from ltrbench.data.tables import columns_of_features
     from ltrbench.rankers.estimator import read_columns
 
@@ -351,6 +352,10 @@ def source_with(files: Sequence[Path], run: Run) -> DataSource:
             names = columns_of_features(names, encoded, encoded)
             whole["encode"] = {column: [*encoded[column]] for column in encoded}
         whole["features"] = list(names)
+    elif isinstance(source, StoreFiles):
+        of_run = json_options(run.result.reading)
+        for file in files:
+            check_reading(file, read_manifest(file), of_run, str(run.path))
     elif isinstance(source, LetorFiles):
         whole["num_features"] = int(run.result.data["train"]["features"])
     return replace(source, **whole)
@@ -524,11 +529,11 @@ def options_as_trained(
         "categories": model.categories,
         "exact": model.reads_float64,
     }
-    options = reading_options(file, run.result.settings.get("data", {}))
-    if "dates" in options:
-        options["dates"] = model.dates
-    if "encode" in options:
-        options["encode"] = model.encoded
+    reading_of_run = run.result.reading
+    of_model = {"dates": model.dates, "encode": model.encoded}
+    options = reading_options(
+        file, {**reading_of_run, **of_model, "reading": reading_of_run}
+    )
     given = typed_options(list(reading))
     for name in _OF_THE_MODEL:
         if name in given:
