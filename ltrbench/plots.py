@@ -36,7 +36,7 @@ from ltrbench.rankers.importance import (
     Importances,
     aligned,
 )
-from ltrbench.runs.record import LearningCurve, Run, mean_importances
+from ltrbench.runs.record import TREES, LearningCurve, Run, mean_importances
 from ltrbench.untrusted import visible
 
 if TYPE_CHECKING:
@@ -618,11 +618,13 @@ class _Curve:
         iterations: (n,)
         values: (runs, n)
         kept: (iteration, value of the run) for each run with a kept iteration.
+        is_cut: Whether a run has more iterations than the shortest one.
     """
 
     iterations: Sequence[int]
     values: Floats
     kept: Sequence[tuple[int, float]]
+    is_cut: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -682,12 +684,23 @@ def _panels_of_curves(
     if has_train:
         grid = {"nrows": 2, "height_ratios": (1, 2.6), "sharex": True}
     figure, panels = titled_panels(title, keys, height, page, **grid)
-    name_axes(panels[-1], "iteration (one tree each)", f"{metric}, validation")
+    name_axes(panels[-1], _iterations_in_words(drawn), f"{metric}, validation")
     if has_train:
         name_axes(panels[0], y=f"{metric}, train")
     for axes in panels:
         axes.margins(x=0.02)
     return figure, panels
+
+
+def _iterations_in_words(drawn: Sequence[_Curves]) -> str:
+    """Returns the label of the axis of iterations."""
+    words = "iteration"
+    runs = itertools.chain.from_iterable(curves.series.runs for curves in drawn)
+    if all(run.result.unit_of_iterations == TREES for run in runs):
+        words = "iteration (one tree each)"
+    if any(curves.valid.is_cut for curves in drawn):
+        words += "; a curve ends with the shortest of its runs"
+    return words
 
 
 def _draw_train(axes: Axes, curve: _Curve, style: Style) -> None:
@@ -759,7 +772,8 @@ def _curve(item: Series, curves: Sequence[LearningCurve], name: str) -> _Curve |
     """Returns the curve of a series; None if a run did not record the metric, or a value is not finite."""
     if not all(curve.values.get(name) for curve in curves):
         return None
-    length = min(len(curve.iterations) for curve in curves)
+    lengths = [len(curve.iterations) for curve in curves]
+    length = min(lengths)
     of_runs = [curve.values[name] for curve in curves]
     values = np.array([of_run[:length] for of_run in of_runs])
     kept = []
@@ -769,7 +783,8 @@ def _curve(item: Series, curves: Sequence[LearningCurve], name: str) -> _Curve |
             value = curve.values[name][curve.iterations.index(iteration)]
             kept.append((iteration, value))
     if np.isfinite(values).all():
-        return _Curve(curves[0].iterations[:length], values, kept)
+        iterations = curves[0].iterations[:length]
+        return _Curve(iterations, values, kept, is_cut=max(lengths) > length)
     return None
 
 

@@ -134,6 +134,8 @@ OWN = "own"
 NO_PARAMETERS = "none"
 """`RunResult.params` of a ranker without shared parameters; and of a baseline (`Ranker.is_yardstick`) and of
 imported and fused scores."""
+TREES = "trees"
+"""Unit of the iterations of a model of trees, one each (`RunResult.unit_of_iterations`)."""
 
 TIMES = {
     "load": "load",
@@ -358,15 +360,15 @@ class RunResult:
 
     @property
     def unit_of_iterations(self) -> str:
-        """What `best_iteration` counts: "trees" or "epochs"."""
+        """What `best_iteration` counts: `TREES` or "epochs"."""
         if "num_epochs" in self.ranker.get("fields", {}):
             return "epochs"
-        return "trees"
+        return TREES
 
     @property
     def num_trees(self) -> int | None:
         """Number of trees; None for a model without trees."""
-        return self.best_iteration if self.unit_of_iterations == "trees" else None
+        return self.best_iteration if self.unit_of_iterations == TREES else None
 
     @property
     def is_compared(self) -> bool:

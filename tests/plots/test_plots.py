@@ -119,6 +119,23 @@ def test_the_same_runs_give_the_same_bytes(tmp_path: Path) -> None:
     )
 
 
+def test_the_axis_of_iterations_names_trees_and_shorter_runs_where_there_are_any(
+    tmp_path: Path,
+) -> None:
+    network = {"class": "mlp", "fields": {"num_epochs": 8}}
+    of_trees = series(write(tmp_path / "a", "native"))
+    of_network = series(write(tmp_path / "b", "mlp", ranker=network))
+    short = write(tmp_path / "c", "native", fold=2, curve=curve(2, 5))
+    is_cut = series(*of_trees.runs, short)
+
+    def words_of(*given: Series) -> str:
+        return drawn(curves_by_iteration(given, "ndcg@5")).axes[-1].get_xlabel()
+
+    assert ["tree" in words_of(of_trees), "shortest" in words_of(of_trees)] == [1, 0]
+    assert "tree" not in words_of(of_trees, of_network)
+    assert ["tree" in words_of(is_cut), "shortest" in words_of(is_cut)] == [1, 1]
+
+
 @pytest.mark.parametrize(
     ("parts", "missing"),
     [
