@@ -497,6 +497,23 @@ def test_a_comparison_does_not_replace_the_files_of_a_run(tmp_path: Path) -> Non
         publish([], run.path)
 
 
+def test_every_machine_and_commit_of_the_runs_is_named(tmp_path: Path) -> None:
+    here = {"cpu": "some", "cores": 2}
+    there = {"cpu": "other", "cores": 8}
+    runs = [
+        write(tmp_path / "a", "native", machine=here, commit="abc"),
+        write(tmp_path / "b", "xgboost", machine=there, commit="def"),
+    ]
+    publish([only(runs)], tmp_path / "out")
+    text = (tmp_path / "out" / "table.md").read_text()
+    made_by = text[text.rindex("Made by") :]
+    assert mentions(made_by, "some (2 cores)", "other (8 cores)", "abc", "def")
+    environment = json.loads((tmp_path / "out" / ENVIRONMENT_FILE).read_text())
+    assert mentions(environment["machine"], "some", "other")
+    machines_of_runs = [(run["machine"], run["commit"]) for run in environment["runs"]]
+    assert machines_of_runs == [(here, "abc"), (there, "def")]
+
+
 def test_files_of_an_earlier_comparison_do_not_stay(tmp_path: Path) -> None:
     shares = Importances(("a", "b"), {GAIN: np.array([0.9, 0.1])})
     fast = Settings(num_draws=20)
