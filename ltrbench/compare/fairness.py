@@ -227,7 +227,7 @@ def _circumstances(trained: Sequence[RunResult]) -> Iterator[Remark]:
     if any(result.seconds.get("monitor") for result in trained):
         yield Remark.of(Kind.MONITORED)
     yield from parameters(trained)
-    machines = _several(map(_machine_in_words, trained))
+    machines = _several(map(machine_in_words, trained))
     if len(machines) > 1:
         yield Remark.of(Kind.MACHINES, machines=machines)
     commits = _several(map(_version_in_words, trained))
@@ -235,7 +235,8 @@ def _circumstances(trained: Sequence[RunResult]) -> Iterator[Remark]:
         yield Remark.of(Kind.COMMITS, commits=commits)
 
 
-def _machine_in_words(result: RunResult) -> str:
+def machine_in_words(result: RunResult) -> str:
+    """Returns the processor and the number of cores of a run."""
     cpu = result.machine.get("cpu")
     cores = result.machine.get("cores")
     return f"{cpu} ({cores} cores)"

@@ -6,7 +6,7 @@
     table.csv                one row per model, numbers in full precision
     per_query.csv            one row per test query, one column per run: primary metric; empty cell if skipped
     comparison.json          rows, pairs with their tests, slices; the output of `compare --json`
-    environment.json         commands, commit, versions, machine; metrics, fingerprints and search of each run
+    environment.json         versions; command, commit, machine, metrics, fingerprints and search of each run
     importances.csv          importances of every kind for each model, one row per feature
     importances.md           most important features, rank correlations, features that single models ignore
     report.html              the whole comparison as one page without references to other files
@@ -42,6 +42,7 @@ from ltrbench.compare.cells import (
     replicate_of,
 )
 from ltrbench.compare.comparison import Comparison
+from ltrbench.compare.fairness import machine_in_words
 from ltrbench.compare.importances import (
     compare_importances,
     importances_csv,
@@ -259,8 +260,9 @@ def _folder_names(data: Sequence[str]) -> list[str]:
 
 def _made_by(runs: Sequence[Run]) -> str:
     # Imported scores have no machine.
-    result = next((run.result for run in runs if run.result.machine), None)
-    if result is None:
+    results = [run.result for run in runs if run.result.machine]
+    machines = list(dict.fromkeys(map(machine_in_words, results)))
+    if not machines:
         return (
             "Made of imported scores. environment.json lists the command of each run."
         )
@@ -272,10 +274,8 @@ def _made_by(runs: Sequence[Run]) -> str:
     if commits:
         noun = "commit" if len(commits) == 1 else "commits"
         commit = f"{noun} {listed(commits)}, "
-    cores = result.machine.get("cores")
-    machine = f"{result.machine.get('cpu')} ({cores} cores)"
     return (
-        f"Made by {number}, {commit}on {machine}: {versions}. "
+        f"Made by {number}, {commit}on {listed(machines)}: {versions}. "
         "environment.json lists the command of each run."
     )
 
@@ -293,12 +293,26 @@ def _environment(runs: Sequence[Run]) -> dict[str, object]:
     return {
         "commit": commits or None,
         "versions": _versions(runs),
-        "machine": dict(first.machine),
+        "machine": _machine(runs),
         "threads": sorted(threads),
         # Convention of the metrics below; comparison.json holds the convention of the comparison.
         "convention": dict(first.convention),
         "runs": list(map(_run_record, runs)),
     }
+
+
+def _machine(runs: Sequence[Run]) -> dict[str, object]:
+    """Returns fact -> its value; all values if they differ between runs."""
+    machines = [run.result.machine for run in runs]
+    names = dict.fromkeys(itertools.chain.from_iterable(machines))
+    facts = {}
+    for name in names:
+        values = [machine[name] for machine in machines if name in machine]
+        distinct = list(dict.fromkeys(map(str, values)))
+        facts[name] = values[0]
+        if len(distinct) > 1:
+            facts[name] = listed(distinct)
+    return facts
 
 
 def _run_record(run: Run) -> dict[str, object]:
@@ -314,6 +328,8 @@ def _run_record(run: Run) -> dict[str, object]:
     record: dict[str, object] = {
         "command": command,
         "seed": result.seed,
+        "commit": result.commit,
+        "machine": dict(result.machine),
         "metrics": dict(result.metrics),
         "fingerprints": fingerprints,
     }
