@@ -41,6 +41,9 @@ COLUMNS_FILE = "columns.json"
 MODEL_FORMAT = 1
 """Version of the files of a saved model, which columns.json holds; a reader refuses any other."""
 
+_OF_FIT = "_settings_of_fit"
+"""Attribute of a fitted ranker whose settings have changed since: name -> value in the fit."""
+
 SCORE = "ndcg@10"
 """Metric of `Estimator.score`."""
 
@@ -100,10 +103,24 @@ class Estimator:
         for name, value in params.items():
             values[name.replace("__", ".")] = value
         checked = replaced(self, values)
+        if self.__sklearn_is_fitted__():
+            before = self.get_params()
+            del before["num_threads"]  # which changes no score
+            vars(self).setdefault(_OF_FIT, before)
         for key in values:
             name = key.partition(".")[0]
             vars(self)[name] = getattr(checked, name)
         return self
+
+    def as_fitted(self) -> Self:
+        """Returns the ranker with the settings of its fit, which `set_params` may have changed since."""
+        of_fit = vars(self).get(_OF_FIT)
+        if of_fit is None:
+            return self
+        ranker = copy.copy(self)
+        del vars(ranker)[_OF_FIT]
+        vars(ranker).update(of_fit)
+        return ranker
 
     def score(self, X: Any, y: Any = None, **rows: Any) -> float:  # noqa: N803
         """Returns the mean NDCG@10 over queries of a RankingDataset, or of a table as in `dataset_of`."""
@@ -214,6 +231,7 @@ def _fit_of_tables(fit: Callable[..., Any]) -> Callable[..., Any]:
             valid = valid and valid.in_memory(self.reads_sparse)
         # Minimum hessians and penalties would otherwise depend on the unit of the weights.
         train = train.with_mean_weight_one()
+        vars(self).pop(_OF_FIT, None)
         fitted = fit(self, train, valid, on_iteration)
         self.feature_names = train.feature_names
         self.categories = train.categories
@@ -247,9 +265,18 @@ def _valid_of_tables(valid: Any, train: RankingDataset) -> RankingDataset:
     return dataset_of(table, labels, qid=qid[0] if qid else None, like=train)
 
 
+def _of_fitted(method: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def of_fitted(self: Any, *arguments: Any, **more: Any) -> Any:
+        return method(self.as_fitted(), *arguments, **more)
+
+    return of_fitted
+
+
 def _of_tables(method: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(method)
     def of_table(self: Any, features: Any) -> Any:
+        self = self.as_fitted()
         features = _as_frame(features)
         if hasattr(features, "tocsr"):
             features = SparseRows.from_scipy(features, exact=self.reads_float64)
@@ -305,7 +332,7 @@ def _with_columns(save: Callable[..., None]) -> Callable[..., None]:
     def save_with_columns(self: Any, folder: Path | str) -> None:
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        save(self, folder)
+        save(self.as_fitted(), folder)
         columns = {
             "format": MODEL_FORMAT,
             "feature_names": self.feature_names,
@@ -387,6 +414,9 @@ def _as_tuples(lists: Any) -> dict[str, tuple[str, ...]]:
 _WRAPPERS: Mapping[str, Callable[[Any], Any]] = {
     "fit": _fit_of_tables,
     "predict": _of_tables,
+    "predict_lists": _of_fitted,
+    "trees": _of_fitted,
+    "importance": _of_fitted,
     "contributions": _of_tables,
     "save": _with_columns,
     "load": _knowing_columns,

@@ -517,7 +517,7 @@ class LinearRanker(Ranker):
 
     @property
     def refuses_missing(self) -> bool:
-        return self.missing == "refuse"
+        return self.as_fitted().missing == "refuse"
 
     @property
     def weights(self) -> NDArray[np.float64]:
@@ -526,9 +526,10 @@ class LinearRanker(Ranker):
         Raises:
             ConfigError: The scaling is rank or log1p, so that scores are no weighted sum of the features.
         """
-        if self.scaling in _NONLINEAR:
+        scaling = self.as_fitted().scaling
+        if scaling in _NONLINEAR:
             raise ConfigError(
-                f"scaling is {self.scaling}, but formats of linear models weight the features themselves. "
+                f"scaling is {scaling}, but formats of linear models weight the features themselves. "
                 "Use the verb serve; or train with model.scaling=standard or none, and use --to "
                 "elasticsearch, opensearch, solr or vespa."
             )

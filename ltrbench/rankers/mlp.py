@@ -329,7 +329,7 @@ class MlpRanker(Layers, Ranker):
 
     @property
     def is_listwise(self) -> bool:
-        return self.context == "attention"
+        return self.as_fitted().context == "attention"
 
     @property
     def folders_read(self) -> Mapping[str, Path]:
