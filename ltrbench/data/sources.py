@@ -207,7 +207,7 @@ class SplitSource(DataSource):
         if self.cv_split == FORWARD and (self.cv is None or split_by is None):
             raise ConfigError(
                 f"cv_split=forward needs cv, the number of windows ({self.cv or 'null'}), and data.split_by, "
-                f"the column of the times of data=table ({split_by or 'null'})."
+                f"the column of the times of data=table or data=store ({split_by or 'null'})."
             )
         require("cv", self.cv, at_least=2)
         if self.cv is not None and self.fold is None:
@@ -603,50 +603,24 @@ def _log_features(names: tuple[str, ...]) -> None:
 
 
 @dataclass(kw_only=True)
-class TableFiles(FileSource):
-    """Training, validation and test sets in CSV or Parquet files with named columns; see `read_table`.
+class ColumnSource(FileSource):
+    """Base class of sources with named columns, by which the queries may be split.
 
     Args:
-        label, query, document, weight, position: column of each role; None: the default name.
         split_by: column of the time of a query: the latest queries are held out, those for the
             test set after those for validation. None: random queries are held out.
         gap: minimum time between training and validation, and between both and the test set: 7d, 12h or 2w
             between dates, a number between numbers; queries in between are left out. None: no gap.
         group_by: column of the group of a query: the queries of a group, such as near-duplicates,
             are all in the same split. None: no groups.
-        features: feature columns, as names or shell patterns; None: all columns that are not named elsewhere.
-        categorical: features with categories; the categories are those of all rows of `train`.
-        keep: columns that are no features, for metrics and slices.
-        ignore: columns that are not read.
-        missing: texts of a CSV file that are missing values in features and categories, beside empty cells;
-            None: NA, N/A, NaN, null, None and the like.
-        dates: features of dates, as 2026-01-31, 20260131, Unix seconds, milliseconds or typed, which become
-            days since the earliest in `train`; or name -> first day; None: none.
-        encode: categorical features that become a feature of 0 and 1 for each category: onehot: all, with at
-            most 20 categories each; or a list of columns, with any number of categories; or column ->
-            categories; None: none.
 
     Raises:
         ConfigError: `split_by` is combined with folds or with files of other splits.
     """
 
-    label: str | None = None
-    query: str | None = None
-    document: str | None = None
-    weight: str | None = None
-    position: str | None = None
     split_by: str | None = None
     gap: Any = None
     group_by: str | None = None
-    features: list[str] | None = None
-    categorical: list[str] = field(default_factory=list)
-    keep: list[str] = field(default_factory=list)
-    ignore: list[str] = field(default_factory=list)
-    missing: list[str] | None = None
-    # A list or a mapping.
-    dates: Any = None
-    # A text, a list or a mapping.
-    encode: Any = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -671,17 +645,21 @@ class TableFiles(FileSource):
         return source
 
     def load(self) -> Splits:
-        """Reads the tables, and the columns by which their queries are split.
+        """Reads the files, and the columns by which their queries are split.
 
         Raises:
             DataError: as `FileSource.load`; also, a group is in two files.
         """
-        notes: tuple[str, ...] = ()
-        columns = self._split_columns()
-        num_varying = columns["train"].pop("num_varying", 0)
+        data = self.read_all()
+        columns: dict[str, dict[str, Any]] = {"train": {}}
+        if self.split_by is not None or self.group_by is not None:
+            columns = {key: self.split_columns(key, data[key]) for key in data}
+        of_train = columns["train"]
+        num_varying = of_train.pop("num_varying", 0)
         check_no_shared_group(
             {key: of_file.get("groups") for key, of_file in columns.items()}
         )
+        notes: tuple[str, ...] = ()
         named = {"time": self.split_by, "gap": self.gap, "groups": self.group_by}
         how = []
         for name, value in named.items():
@@ -693,27 +671,64 @@ class TableFiles(FileSource):
                 f"data.split_by={self.split_by}: {num_varying} queries have several times; the latest "
                 "counts.",
             )
-        gap = None
         if self.gap is not None:
-            gap = gap_between(self.gap, columns["train"]["times"])
-        splits = self.complete(
-            **self.read_all(), **columns["train"], gap=gap, how=how, notes=notes
-        )
+            of_train["gap"] = gap_between(self.gap, of_train["times"])
+        splits = self.complete(**data, **of_train, how=how, notes=notes)
+        return replace(splits, reading=self.reading())
+
+    @abstractmethod
+    def split_columns(self, key: str, data: RankingDataset) -> dict[str, Any]:
+        """Returns the columns by which queries are split, as `read_split_columns`.
+
+        Args:
+            data: what was read under the key.
+        """
+
+
+@dataclass(kw_only=True)
+class TableFiles(ColumnSource):
+    """Training, validation and test sets in CSV or Parquet files with named columns; see `read_table`.
+
+    Args:
+        label, query, document, weight, position: column of each role; None: the default name.
+        features: feature columns, as names or shell patterns; None: all columns that are not named elsewhere.
+        categorical: features with categories; the categories are those of all rows of `train`.
+        keep: columns that are no features, for metrics and slices.
+        ignore: columns that are not read.
+        missing: texts of a CSV file that are missing values in features and categories, beside empty cells;
+            None: NA, N/A, NaN, null, None and the like.
+        dates: features of dates, as 2026-01-31, 20260131, Unix seconds, milliseconds or typed, which become
+            days since the earliest in `train`; or name -> first day; None: none.
+        encode: categorical features that become a feature of 0 and 1 for each category: onehot: all, with at
+            most 20 categories each; or a list of columns, with any number of categories; or column ->
+            categories; None: none.
+    """
+
+    label: str | None = None
+    query: str | None = None
+    document: str | None = None
+    weight: str | None = None
+    position: str | None = None
+    features: list[str] | None = None
+    categorical: list[str] = field(default_factory=list)
+    keep: list[str] = field(default_factory=list)
+    ignore: list[str] = field(default_factory=list)
+    missing: list[str] | None = None
+    # A list or a mapping.
+    dates: Any = None
+    # A text, a list or a mapping.
+    encode: Any = None
+
+    def load(self) -> Splits:
+        splits = super().load()
         if self.features is None:
             _log_features(splits.train.feature_names)
         return splits
 
-    def _split_columns(self) -> dict[str, dict[str, Any]]:
-        """Returns the columns by which the queries are split, of each split that has files."""
-        columns: dict[str, dict[str, Any]] = {"train": {}}
-        if self.split_by is None and self.group_by is None:
-            return columns
+    def split_columns(self, key: str, data: RankingDataset) -> dict[str, Any]:
         names = ("query", *SPLIT_ROLES, "features", "missing")
         settings = {name: getattr(self, name) for name in names}
-        for key in ("train", VALID, TEST):
-            if getattr(self, key) is not None:
-                columns[key] = read_split_columns(self.existing(key), **settings)
-        return columns
+        return read_split_columns(self.existing(key), **settings)
 
     def read(self, key: str, train: RankingDataset | None) -> RankingDataset:
         known = _options(read_table)
@@ -729,8 +744,11 @@ class TableFiles(FileSource):
 # ---- A data source that reads stores: folders of arrays, whose features are read by blocks.
 
 
+_QUERY = "query of a document"
+
+
 @dataclass(kw_only=True)
-class StoreFiles(FileSource):
+class StoreFiles(ColumnSource):
     """Training, validation and test sets in stores that `data build` wrote; see `read_store`.
 
     The paths are folders. Dense features stay on the disk, and all other arrays are read into memory.
@@ -738,6 +756,32 @@ class StoreFiles(FileSource):
 
     def reading(self) -> Mapping[str, Any]:
         return read_manifest(self.existing("train")[0]).reading
+
+    def split_columns(self, key: str, data: RankingDataset) -> dict[str, Any]:
+        import pandas as pd  # takes half a second, too long for --help
+
+        stores = ", ".join(map(str, self.existing(key)))
+        columns: dict[str, Any] = {_QUERY: data.query_ids[data.query_of_document]}
+        roles: dict[str, str] = {}
+        for role in SPLIT_ROLES:
+            name = getattr(self, role)
+            if name is None:
+                continue
+            if name not in data.kept:
+                raise DataError(
+                    f"data.{role}={name}: {stores} has no kept column '{name}'. Build it again with "
+                    f"--read 'keep=[{name}]'."
+                )
+            cells = data.kept[name]
+            if cells.dtype.kind == "U":
+                cells = cells.astype(object)
+                cells[cells == ""] = None  # a null was kept as the empty text
+            columns[name] = cells
+            roles[role] = name
+        try:
+            return read_split_columns(pd.DataFrame(columns), query=_QUERY, **roles)
+        except DataError as error:
+            raise DataError(f"{stores}: {error}") from None
 
     def without_ids(self) -> Collection[str] | None:
         without = []

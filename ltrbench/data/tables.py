@@ -1618,11 +1618,11 @@ def _values(rows: _Rows, role: str, whole_labels: bool) -> NDArray[Any]:
 
 
 def read_split_columns(
-    source: str | Path | Sequence[str | Path],
+    source: _Source,
     features: Sequence[str] | None = None,
     missing: Sequence[str] | None = None,
     **roles: str | None,
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, Any]:
     """Reads the columns of a table by which its queries are split; the arguments are those of `read_table`.
 
     Args:
@@ -1695,8 +1695,8 @@ def _groups(rows: _Rows, queries: Sequence[str]) -> dict[str, str]:
     """Returns query id -> group."""
     column = rows.roles["group_by"]
     cells = rows.cells(column)
-    are_exact = [is_exact(cell, cells.dtype) for cell in cells.tolist()]
-    rows.check(column, are_exact, OF_FLOATS)
+    are_exact = cells.map(lambda cell: is_exact(cell, cells.dtype))
+    rows.check(column, cells.isna() | are_exact, OF_FLOATS)
     groups = cells.astype(object).map(cell_text).str.strip()
     has_group = cells.notna() & (groups != "")
     rows.check(

@@ -197,6 +197,57 @@ def test_a_store_of_stores_keeps_their_sources_and_how_they_were_read(
     assert of_stores.reading["absent"] is None
 
 
+@pytest.fixture
+def families(tmp_path: Path) -> Path:
+    """A table of 60 queries of one document, in families of four and on 20 days."""
+    frame = pd.DataFrame(
+        {
+            "query_id": np.arange(60),
+            "label": np.arange(60) % 2,
+            "bm25": np.arange(60) / 7,
+            "family": [f"f{query // 4}" for query in range(60)],
+            "day": [f"2026-01-{1 + query % 20:02d}" for query in range(60)],
+        }
+    )
+    frame.loc[0, "family"] = "ä b"
+    frame.to_csv(tmp_path / "families.csv", index=False)
+    return tmp_path / "families.csv"
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [{"group_by": "family"}, {"split_by": "day", "gap": "2d"}, {"split_by": "day"}],
+)
+def test_a_store_is_split_by_its_kept_columns_like_its_table(
+    families: Path, tmp_path: Path, columns: dict[str, Any]
+) -> None:
+    store = built(families, tmp_path / "store", "keep=[family,day]")
+    keep = [name for name in ("family", "day") if name not in columns.values()]
+    table = TableFiles(name="mine", train=str(families), keep=keep, **columns)
+    of_store = StoreFiles(name="mine", train=str(store), **columns).load()
+    expected = table.load()
+    assert (of_store.rule, of_store.spans) == (expected.rule, expected.spans)
+    for (_, split), (_, of_table) in zip(of_store, expected, strict=True):
+        assert split.query_ids.tolist() == of_table.query_ids.tolist()
+
+
+def test_a_store_cannot_be_split_by_a_column_that_it_lacks_or_that_has_nulls(
+    families: Path, tmp_path: Path
+) -> None:
+    frame = pd.read_csv(families)
+    frame.loc[7, "family"] = None
+    frame.to_csv(families, index=False)
+    store = built(families, tmp_path / "store", "keep=[family]", "ignore=[day]")
+    files = StoreFiles(name="mine", train=str(store), split_by="day")
+    with pytest.raises(
+        DataError, match=naming(store, "data.split_by=day", "keep=[day]")
+    ):
+        files.load()
+    files = StoreFiles(name="mine", train=str(store), group_by="family")
+    with pytest.raises(DataError, match=naming(store, "row 8", "'family'", "group")):
+        files.load()
+
+
 # The features of the training data
 
 

@@ -32,6 +32,7 @@ from ltrbench.cli.console import (
 )
 from ltrbench.data import RankingDataset
 from ltrbench.data.dataset import FRACTIONS_REMEDY
+from ltrbench.data.tables import SPLIT_ROLES
 from ltrbench.errors import ConfigError, DataError, require, require_choice
 from ltrbench.folders import conf_dir, find_class, models, settings_in
 from ltrbench.measure import without_password
@@ -745,12 +746,19 @@ def build_verb(
 
     require("--shard-mb", shard_mb, above=0)
     check_new(output)
+    options = typed_options(reading)
+    for role in SPLIT_ROLES:
+        if column := options.get(role):
+            raise ConfigError(
+                f"--read {role}={column}: the runs on a store split its queries, not the store. Keep the "
+                f"column with --read 'keep=[{column}]', and set data.{role}={column} beside data=store."
+            )
     dataset = read(sources, reading, scratch=output.absolute().parent)
     manifest = write_store(
         output,
         dataset,
         shard_bytes=max(int(shard_mb * MB), 1),
-        provenance=provenance_of(sources, typed_options(reading)),
+        provenance=provenance_of(sources, options),
     )
     text = (
         f"{output}: {manifest.documents} documents of {manifest.queries} queries, "

@@ -324,7 +324,13 @@ def source_with(files: Sequence[Path], run: Run) -> DataSource:
         DataError: As `source_of`.
         ResultError: Columns are encoded, and the run has no model.
     """
-    from ltrbench.data.sources import FileSource, LetorFiles, StoreFiles, TableFiles
+    from ltrbench.data.sources import (
+        ColumnSource,
+        FileSource,
+        LetorFiles,
+        StoreFiles,
+        TableFiles,
+    )
     from ltrbench.data.store import check_reading, json_options, read_manifest
     from ltrbench.data.tables import columns_of_features
     from ltrbench.rankers.estimator import read_columns
@@ -344,8 +350,9 @@ def source_with(files: Sequence[Path], run: Run) -> DataSource:
         "num_folds": None,
         "subset": 1.0,
     }
-    if isinstance(source, TableFiles):
+    if isinstance(source, ColumnSource):
         whole |= {"split_by": None, "gap": None, "group_by": None}
+    if isinstance(source, TableFiles):
         names = tuple(run.result.feature_names or ())
         if source.encode is not None:
             encoded = read_columns(class_and_folder_of_model(run)[1]).encoded

@@ -81,6 +81,11 @@ def test_what_cannot_be_built_is_refused(
         ),
         (["--output", "a.store", "--read", "first_index=2"], ["first_index", "2"]),
         (["full", "--output", "a.store"], ["full", "folder"]),
+        (
+            ["--output", "a.store", "--read", "group_by=family"],
+            ["group_by=family", "keep=[family]", "data.group_by=family"],
+        ),
+        (["--output", "a.store", "--read", "split_by=day"], ["data.split_by=day"]),
     ):
         assert main(["data", "build", "train.txt", *words]) == 2
         printed = capsys.readouterr().err
