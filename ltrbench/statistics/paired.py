@@ -7,7 +7,8 @@ training: see `repeated`.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
@@ -281,6 +282,9 @@ _EXACT_BITS = 51
 _BLOCK = 2**21
 """Number of signs or counts per block, 16 MB; measured, larger blocks exceed the processor's cache."""
 
+_DRAWN = 2**15
+"""Number of queries that are drawn at once, 256 KB."""
+
 _VALUES = 2**23
 """Number of differences that are resampled together, 64 MB; their squares need as much."""
 
@@ -362,25 +366,30 @@ def _studentised(
     differences: PairedSample, num_draws: int, seed: int
 ) -> Iterator[NDArray[np.float64]]:
     """Yields (b, M), (d*_p - d_p) / SE*_p of each row for the next b draws of the bootstrap."""
+    shares = [float(differences.weights[cell].sum()) for cell in differences.cells]
+    grids = [
+        _on_grid(_moments(np.take(differences.values, cell, axis=1)))
+        for cell in differences.cells
+    ]
+    blocks = list(_blocks(num_draws, differences.num_queries))
     # Each call has the same draws.
     rng = np.random.default_rng([seed, _COUNTS])
-    shares = [float(differences.weights[cell].sum()) for cell in differences.cells]
-    grids = []
-    for cell in differences.cells:
-        values = np.take(differences.values, cell, axis=1)
-        grids.append(_on_grid(_moments(values)))
-    for num_drawn in _blocks(num_draws, differences.num_queries):
+    counts = _ahead(rng, itertools.product(blocks, map(len, differences.cells)))
+    for num_drawn in blocks:
         apart, variance = np.zeros((2, num_drawn, len(differences.values)))
         for (wholes, units), share in zip(grids, shares, strict=True):
             size = wholes.shape[1]
-            means = _counts(rng, num_drawn, size) @ wholes.T * (units / size)
+            means = next(counts) @ wholes.T * (units / size)
             first, second = np.split(means, 2, axis=1)
             apart += share * first
             of_cell = np.maximum(second - first**2, 0)
             variance += share**2 * of_cell / (size - 1)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            t = apart / np.sqrt(variance)
-        yield np.where(apart == 0, 0, t)
+        yield _t(apart, variance)
+
+
+def _t(apart: Values, variance: Values) -> Values:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(apart == 0, 0, apart / np.sqrt(variance))
 
 
 def _moments(values: Values) -> Values:
@@ -403,11 +412,31 @@ def _on_grid(values: Values) -> tuple[Values, NDArray[np.float64]]:
 
 def _counts(rng: np.random.Generator, num_rows: int, num_queries: int) -> Values:
     """Returns (num_rows, n), the number of times each of n queries was drawn in n draws."""
-    drawn = rng.integers(num_queries, size=(num_rows, num_queries))
     counts = np.empty((num_rows, num_queries))
-    for row, drawn_of_row in enumerate(drawn):
-        counts[row] = np.bincount(drawn_of_row, minlength=num_queries)
+    # The numbers drawn at once stay in the processor's cache.
+    at_once = max(1, _DRAWN // num_queries)
+    for first in range(0, num_rows, at_once):
+        rows = counts[first : first + at_once]
+        for row, drawn in zip(
+            rows, rng.integers(num_queries, size=rows.shape), strict=True
+        ):
+            row[:] = np.bincount(drawn, minlength=num_queries)
     return counts
+
+
+def _ahead(
+    rng: np.random.Generator, shapes: Iterable[tuple[int, int]]
+) -> Iterator[Values]:
+    """Yields the `_counts` of each shape; a thread draws them while the previous ones are used."""
+    with ThreadPoolExecutor(1) as pool:
+        upcoming = None
+        for num_rows, num_queries in shapes:
+            before = upcoming
+            upcoming = pool.submit(_counts, rng, num_rows, num_queries)
+            if before is not None:
+                yield before.result()
+        if upcoming is not None:
+            yield upcoming.result()
 
 
 def _blocks(num_draws: int, num_queries: int) -> Iterator[int]:
