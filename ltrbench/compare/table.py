@@ -16,6 +16,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
@@ -40,6 +41,7 @@ from ltrbench.data import Judgments
 from ltrbench.data.dataset import QueryKeys
 from ltrbench.data.sources import FORWARD
 from ltrbench.errors import UndefinedMetricError
+from ltrbench.measure import available_cores
 from ltrbench.metrics import (
     Convention,
     Evaluation,
@@ -47,7 +49,7 @@ from ltrbench.metrics import (
     parse_metric,
 )
 from ltrbench.metrics.evaluation import check_defined
-from ltrbench.metrics.functions import check_scored, is_of_clicks
+from ltrbench.metrics.functions import are_built_in, check_scored, is_of_clicks
 from ltrbench.runs.origin import Copied, Ensemble, Variant
 from ltrbench.runs.record import MODEL_FOLDER, Run, RunResult, ScoredSplit, naming
 from ltrbench.shapes import PerQuery
@@ -493,36 +495,36 @@ def evaluate_rows(
         UndefinedMetricError: The convention does not define a metric that carries claims.
     """
     # The labels of a cell are read once, from its first run.
-    first: dict[DataCell, tuple[Run, Judgments]] = {}
-    scored_of: dict[str, list[tuple[Run, ScoredSplit]]] = {}
-    for label, runs in rows.items():
-        scored_of[label] = []
-        for run in runs:
-            cell = cell_of_run(run)
-            judgments = first[cell][1] if cell in first else None
-            scored = run.scored("test", judgments)
-            first.setdefault(cell, (run, scored.judgments))
-            scored_of[label].append((run, scored))
+    first: dict[DataCell, tuple[Run, ScoredSplit]] = {}
+    all_runs = list(itertools.chain.from_iterable(rows.values()))
+    for run in all_runs:
+        cell = cell_of_run(run)
+        if cell not in first:
+            first[cell] = run, run.scored("test")
+    readers = [(run, scored.judgments) for run, scored in first.values()]
     metrics = list(claimed)
-    metrics += [
-        name for name in others if _is_defined(name, convention, first.values())
-    ]
-    evaluated_rows = []
-    for label, scored_runs in scored_of.items():
-        evaluated = []
-        for run, scored in scored_runs:
-            cell = cell_of_run(run)
-            reader, judgments = first[cell]
-            evaluation = _evaluated(
-                scored, judgments, metrics, convention, run=run, reader=reader
-            )
-            evaluated.append(
-                EvaluatedRun(
-                    run, cell, judgments, scored.scores, evaluation, scored.query_keys
-                )
-            )
-        evaluated_rows.append(ModelRow(label, tuple(evaluated)))
-    return evaluated_rows
+    metrics += [name for name in others if _is_defined(name, convention, readers)]
+
+    def evaluated(run: Run) -> EvaluatedRun:
+        cell = cell_of_run(run)
+        reader, scored = first[cell]
+        judgments = scored.judgments
+        if run is not reader:
+            scored = run.scored("test", judgments)
+        evaluation = _evaluated(
+            scored, judgments, metrics, convention, run=run, reader=reader
+        )
+        return EvaluatedRun(
+            run, cell, judgments, scored.scores, evaluation, scored.query_keys
+        )
+
+    num_threads = available_cores() if are_built_in(metrics) else 1
+    with ThreadPoolExecutor(num_threads) as pool:
+        every = pool.map(evaluated, all_runs)
+        return [
+            ModelRow(label, tuple(itertools.islice(every, len(runs))))
+            for label, runs in rows.items()
+        ]
 
 
 def _evaluated(

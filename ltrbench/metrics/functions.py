@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial, update_wrapper
 from itertools import pairwise
@@ -779,6 +779,12 @@ def ctr(
 
 BUILT_IN = tuple(METRICS)
 """Metrics of any data set; plug-ins add theirs to `METRICS` later."""
+
+
+def are_built_in(names: Iterable[str]) -> bool:
+    """Returns whether several threads may compute the metrics: the kernels of a plug-in may not permit it."""
+    return all(parse_metric(name)[0] in BUILT_IN for name in names)
+
 
 # ---- Metrics of a log of clicks: expected clicks without the bias of the positions that were shown.
 #

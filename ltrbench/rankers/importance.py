@@ -41,7 +41,7 @@ from ltrbench.data import Judgments, RankingDataset, Splits, sample_queries
 from ltrbench.data.features import SparseRows, rows_of_block
 from ltrbench.errors import ConfigError, require, require_choice
 from ltrbench.metrics import evaluate, parse_metric
-from ltrbench.metrics.functions import BUILT_IN
+from ltrbench.metrics.functions import are_built_in
 from ltrbench.rankers.base import Ranker, resolve_threads
 from ltrbench.shapes import PerQuery, Scores, Values
 
@@ -337,10 +337,9 @@ def permutation_falls(
 
 
 def _threads_of_metric(ranker: Ranker, metric: str) -> int:
-    """Returns 1 for a metric of a plug-in, whose kernels may not permit more."""
-    if parse_metric(metric)[0] not in BUILT_IN:
-        return 1
-    return resolve_threads(ranker.num_threads)
+    if are_built_in([metric]):
+        return resolve_threads(ranker.num_threads)
+    return 1
 
 
 def scores_with(

@@ -14,6 +14,7 @@ import re
 import reprlib
 import zipfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Required
@@ -29,6 +30,7 @@ from ltrbench.data.impressions import Impressions, impressions_of
 from ltrbench.data.splits import KINDS
 from ltrbench.errors import DamagedRunError, DataError, ResultError
 from ltrbench.folders import DISK_REMEDIES
+from ltrbench.measure import available_cores
 from ltrbench.metrics import evaluate
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.base import load_ranker
@@ -982,18 +984,27 @@ def find_runs_and_trials(folders: str | Path | Iterable[str | Path]) -> list[Run
             raise ResultError(
                 f"{folder} contains no run: there is no {RESULT_FILE} in or below it."
             )
-        for path in below:
-            try:
-                runs.setdefault(path.resolve(), read_whole_run(path))
-            except DamagedRunError as error:
-                if path.resolve() in named:
-                    raise
-                damaged.append(error)
+        with ThreadPoolExecutor(available_cores()) as pool:
+            found = list(pool.map(_run_or_damage, below))
+        for path, run in zip(below, found, strict=True):
+            if isinstance(run, Run):
+                runs.setdefault(path.resolve(), run)
+            elif path.resolve() in named:
+                raise run
+            else:
+                damaged.append(run)
     if damaged and not runs:
         raise damaged[0]
     for reason in damaged:
         log.warning("a damaged run counts as unfinished and is left out: %s", reason)
     return list(runs.values())
+
+
+def _run_or_damage(folder: Path) -> Run | DamagedRunError:
+    try:
+        return read_whole_run(folder)
+    except DamagedRunError as error:
+        return error
 
 
 def holds_runs(folder: Path) -> bool:
