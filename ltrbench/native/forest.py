@@ -34,13 +34,25 @@ NUM_BITS = 64
 _AT_ONCE = 32
 """Number of documents whose values `add_reached` keeps in registers."""
 
-FEWEST_SUMS = 25
-"""Number of documents of a block from which the values of leaves are added to 64 sums at once."""
+FEWEST_SUMS = 10
+"""Number of documents of a block from which the values of leaves are added to all sums at once."""
+
+
+@kernel
+def num_places(num_documents: int) -> int:
+    """Returns the number of places of a block: half of the bits suffice for a short list."""
+    if num_documents <= _AT_ONCE:
+        return _AT_ONCE
+    return NUM_BITS
 
 
 @kernel
 def above(values: NDArray[np.float32], threshold: np.float32) -> np.uint64:
-    """Returns a word in which bit d is set if values[d] > threshold; 64 values; NaN is never above."""
+    """Returns a word in which bit d is set if values[d] > threshold; NaN is never above.
+
+    Args:
+        values: (32,) or (64,).
+    """
     return reference_above(values, threshold)
 
 
@@ -52,10 +64,10 @@ def lowest(word: np.uint64) -> np.uint64:
 
 @kernel
 def add_reached(sums: Values, values: Values, words: NDArray[np.uint64]) -> None:
-    """Adds to each of 64 sums the value of the leaf whose word has its bit; no bit is in two words.
+    """Adds to each sum the value of the leaf whose word has its bit; no bit is in two words.
 
     Args:
-        sums: (64,).
+        sums: (32,) or (64,).
         values, words: (L,), the value of each leaf, and the documents that reach it.
     """
     reference_add_reached(sums, values, words)
@@ -65,13 +77,13 @@ def reference_add_reached(
     sums: Values, values: Values, words: NDArray[np.uint64]
 ) -> None:
     for leaf, word in enumerate(words.tolist()):
-        reached = [d for d in range(NUM_BITS) if word >> d & 1]
+        reached = [d for d in range(len(sums)) if word >> d & 1]
         for d in reached:
             sums[d] += values[leaf]
 
 
 def reference_above(values: NDArray[np.float32], threshold: np.float32) -> np.uint64:
-    bits = [1 << d for d in range(NUM_BITS) if values[d] > threshold]
+    bits = [1 << d for d, value in enumerate(values) if value > threshold]
     return np.uint64(sum(bits))
 
 
@@ -85,17 +97,30 @@ def _type_above(context: Any, values: Any, threshold: Any) -> Any:
 
 
 def _generate_above(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-    """Generates one comparison of two vectors of 64 floats; its 64 result bits form an integer."""
-    vector = ir.VectorType(ir.FloatType(), NUM_BITS)
+    """Generates a comparison of two vectors of all floats; its result bits form an integer."""
     make = context.make_array(signature.args[0])
     array = make(context, builder, arguments[0])
-    of_documents = builder.load(
-        builder.bitcast(array.data, vector.as_pointer()), align=4
-    )
-    thresholds = _splat(builder, arguments[1], vector)
-    return builder.bitcast(
-        builder.fcmp_ordered(">", of_documents, thresholds), ir.IntType(NUM_BITS)
-    )
+    word = cgutils.alloca_once(builder, ir.IntType(NUM_BITS))  # type: ignore[no-untyped-call]
+
+    def compare(num_values: int) -> None:
+        vector = ir.VectorType(ir.FloatType(), num_values)
+        of_documents = builder.load(
+            builder.bitcast(array.data, vector.as_pointer()), align=4
+        )
+        is_above = builder.fcmp_ordered(
+            ">", of_documents, _splat(builder, arguments[1], vector)
+        )
+        bits = builder.bitcast(is_above, ir.IntType(num_values))
+        builder.store(builder.zext(bits, ir.IntType(NUM_BITS)), word)
+
+    num_values = builder.extract_value(array.shape, 0)
+    is_short = builder.icmp_signed("<=", num_values, num_values.type(_AT_ONCE))
+    with builder.if_else(is_short) as (if_short, otherwise):
+        with if_short:
+            compare(_AT_ONCE)
+        with otherwise:
+            compare(NUM_BITS)
+    return builder.load(word)
 
 
 def _type_lowest(context: Any, word: Any) -> Any:
@@ -120,12 +145,15 @@ def _generate_add_reached(
         made.append(make(context, builder, argument))
     sums, values, words = made
     vector = ir.VectorType(ir.DoubleType(), _AT_ONCE)
+    num_sums = builder.extract_value(sums.shape, 0)
     for first in range(0, NUM_BITS, _AT_ONCE):
-        reached = _reached_values(builder, values, words, first)
-        of_part = builder.gep(sums.data, [ir.IntType(64)(first)])
-        target = builder.bitcast(of_part, vector.as_pointer())
-        before = builder.load(target, align=8)
-        builder.store(builder.fadd(before, reached), target, align=8)
+        has_sums = builder.icmp_signed("<", num_sums.type(first), num_sums)
+        with builder.if_then(has_sums):
+            reached = _reached_values(builder, values, words, first)
+            of_part = builder.gep(sums.data, [ir.IntType(64)(first)])
+            target = builder.bitcast(of_part, vector.as_pointer())
+            before = builder.load(target, align=8)
+            builder.store(builder.fadd(before, reached), target, align=8)
     return context.get_dummy_value()
 
 
@@ -369,14 +397,14 @@ def add_trees(
 
     Args:
         forest: the trees.
-        columns: (C, 64), values of the features in `forest.features`.
+        columns: (C, 32) or (C, 64), values of the features in `forest.features`.
         missing: (C,), word of the missing values of each of these features.
         scores: (n,), scores of the documents.
     """
     reached = np.empty(2 * forest.most_cuts + 1, dtype=np.uint64)
     num_before = np.uint64(0)
-    # In a short list most of the 64 sums would be of no document.
-    sums = np.zeros(NUM_BITS)
+    # In a short list most of the sums would be of no document.
+    sums = np.zeros(columns.shape[1])
     copy_values(scores, sums)
     for t in range(len(forest.first_cut) - 1):
         first = forest.first_cut[t]
@@ -425,7 +453,7 @@ def _add_leaves(
     sums: Values,
     scores: Values,
 ) -> None:
-    """Adds the values of a tree's leaves to the 64 sums, or to the scores of a short list.
+    """Adds the values of a tree's leaves to the sums, or to the scores of a short list.
 
     Args:
         leaves: the first leaf in `value`, and the number of leaves, whose words follow those of the splits.
@@ -462,8 +490,8 @@ def _in_no_category(
 def columns_of_block(
     used: NDArray[np.uint32], features: Features
 ) -> tuple[Features, NDArray[np.uint64]]:
-    """Returns the used features of a block, (C, 64), and for each the word of its missing values, (C,)."""
-    columns = np.empty((len(used), NUM_BITS), dtype=np.float32)
+    """Returns the used features of a block, (C, places), and for each the word of its missing values, (C,)."""
+    columns = np.empty((len(used), num_places(len(features))), dtype=np.float32)
     missing = np.zeros(len(used), dtype=np.uint64)
     for i in range(len(features)):
         d = np.uint64(i)
@@ -533,8 +561,9 @@ def _all_stored_blocks(forest: PackedForest, stored: _Stored, scores: Values) ->
 def _columns(
     num_used: int, stored: _Stored, first: int, num_documents: int
 ) -> tuple[Features, NDArray[np.uint64]]:
-    """Returns the used features of a block, (U, 64), and for each the word of its missing values, (U,)."""
-    columns = np.full((num_used, NUM_BITS), stored.absent, dtype=np.float32)
+    """Returns the used features of a block, (U, places), and for each the word of its missing values, (U,)."""
+    shape = (num_used, num_places(num_documents))
+    columns = np.full(shape, stored.absent, dtype=np.float32)
     missing = np.full(
         num_used, np.uint64(0) if stored.absent == 0 else ALL, dtype=np.uint64
     )
@@ -730,9 +759,10 @@ def _all_binned_blocks(forest: PackedForest, bins: BinValues, scores: Values) ->
 def _values(
     bins: BinValues, words: NDArray[np.uint64]
 ) -> tuple[Features, NDArray[np.uint64]]:
-    """Returns the values of a block's used features, (U, 64), and for each the word of its missing values."""
+    """Returns the values of a block's used features, (U, places), and for each the word of its missing values."""
     thresholds = bins.thresholds
-    columns = np.full((len(bins.first_column), NUM_BITS), np.inf, dtype=np.float32)
+    shape = (len(bins.first_column), num_places(len(words)))
+    columns = np.full(shape, np.inf, dtype=np.float32)
     missing = np.zeros(len(bins.first_column), dtype=np.uint64)
     for i in range(len(words)):
         d = np.uint64(i)
