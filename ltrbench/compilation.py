@@ -8,13 +8,16 @@ of other modules, and those that call them, are compiled in each process: they m
 
 from __future__ import annotations
 
+import functools
 import gc
+import itertools
 import os
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, Literal, TypeVar, cast
 
@@ -49,6 +52,9 @@ expressions such as `a[i:j] - b[i:j]`; pass the slices to another kernel instead
 _of_flag: Any = TargetOptions.Mapping
 CPUTargetOptions.noalias = _of_flag("noalias")
 
+Part = tuple[int, int]
+"""The items first, ..., end - 1 of a loop."""
+
 Function = TypeVar("Function", bound=Callable[..., object])
 
 
@@ -74,8 +80,43 @@ def disjoint_kernel(function: Function) -> Function:
 
 
 def parallel_kernel(function: Function) -> Function:
-    """Compiles a function whose `prange` loops run on several threads; iterations must be independent."""
+    """Compiles a function whose `prange` loops run on several threads; iterations must be independent.
+
+    For loops within a kernel. Such a function takes a second more to compile [measured], so that a loop that
+    Python calls is a `kernel` for `in_parts`.
+    """
     return _compile(function, parallel=True)
+
+
+def in_parts(
+    function: Callable[..., None], num_items: int, *arguments: Any, fewest: int = 1
+) -> None:
+    """Calls a kernel for consecutive parts of the items, one for each of numba's threads.
+
+    Args:
+        function: `function(part, *arguments)` computes the items of a part, independently of the others.
+        fewest: minimum number of items for which a thread takes less time than it costs.
+    """
+    if num_items == 0:
+        return
+    most = -(-num_items // fewest)
+    num_parts = min(numba.get_num_threads(), most)
+    bounds = [num_items * part // num_parts for part in range(num_parts + 1)]
+    first, *others = itertools.pairwise(bounds)
+    started = [_pool().submit(function, part, *arguments) for part in others]
+    function(first, *arguments)
+    for each in started:
+        each.result()
+
+
+@functools.cache
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(config.NUMBA_NUM_THREADS, "ltrbench kernel")
+
+
+if hasattr(os, "register_at_fork"):
+    # A child process has none of the threads.
+    os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
 def inlined_kernel(function: Function) -> Function:

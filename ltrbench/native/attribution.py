@@ -34,11 +34,10 @@ from itertools import chain, combinations
 from math import factorial
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.compilation import kernel, parallel_kernel
+from ltrbench.compilation import Part, in_parts, kernel
 from ltrbench.native import NO_FEATURE, Tree, goes_left
 from ltrbench.native.forest import Forest
 from ltrbench.shapes import Features, Values
@@ -109,7 +108,9 @@ def tree_shap(forest: Forest, features: Features) -> Contributions:
     of_used = features.take(used, axis=1)
     of_used.flags.writeable = False
     sums = np.zeros((len(features), len(used) + 1))
-    _all_blocks(paths, _rules((longest + 1) // 2), of_used, sums)
+    rules = _rules((longest + 1) // 2)
+    num_blocks = (len(features) + LANES - 1) // LANES
+    in_parts(_add_to_blocks, num_blocks, paths, rules, of_used, sums)
     contributions[:, [*used, -1]] = sums
     return contributions
 
@@ -270,11 +271,15 @@ LANES = 32
 """Number of documents per block; the innermost loops run over these documents and are vectorised."""
 
 
-@parallel_kernel
-def _all_blocks(
-    paths: _Paths, rules: _Rules, features: Features, contributions: Contributions
+@kernel
+def _add_to_blocks(
+    part: Part,
+    paths: _Paths,
+    rules: _Rules,
+    features: Features,
+    contributions: Contributions,
 ) -> None:
-    for block in numba.prange((len(features) + LANES - 1) // LANES):
+    for block in range(part[0], part[1]):
         documents = slice(block * LANES, min((block + 1) * LANES, len(features)))
         _one_block(paths, rules, features[documents], contributions[documents])
 

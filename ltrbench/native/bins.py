@@ -41,7 +41,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.compilation import (
+    Part,
     borrowing_kernel,
+    in_parts,
     inlined_kernel,
     kernel,
     parallel_kernel,
@@ -480,7 +482,9 @@ def _binned(features: AnyFeatures, columns: Columns) -> BinnedFeatures:
     )
     words = np.empty((len(features), num_words), dtype=np.uint64)
     for start, block in row_blocks(features):
-        _bin_all(block, columns, words[start : start + len(block)])
+        words_of_block = words[start : start + len(block)]
+        num_parts = (len(block) + DOCUMENTS_BINNED - 1) // DOCUMENTS_BINNED
+        in_parts(_bin_blocks, num_parts, block, columns, words_of_block)
     return BinnedFeatures(words, *columns)
 
 
@@ -526,16 +530,16 @@ DOCUMENTS_BINNED = 1024
 """Number of documents per block: their values in eight columns fit the L1 cache."""
 
 
-@parallel_kernel
-def _bin_all(features: Features, columns: Columns, words: NDArray[np.uint64]) -> None:
+@kernel
+def _bin_blocks(
+    part: Part, features: Features, columns: Columns, words: NDArray[np.uint64]
+) -> None:
     num_documents, num_words = words.shape
-    for block in numba.prange(
-        (num_documents + DOCUMENTS_BINNED - 1) // DOCUMENTS_BINNED
-    ):
+    values = np.empty((8, DOCUMENTS_BINNED), dtype=np.float32)
+    bins = np.empty(DOCUMENTS_BINNED, dtype=np.uint64)
+    for block in range(part[0], part[1]):
         first = block * DOCUMENTS_BINNED
         size = min(DOCUMENTS_BINNED, num_documents - first)
-        values = np.empty((8, DOCUMENTS_BINNED), dtype=np.float32)
-        bins = np.empty(DOCUMENTS_BINNED, dtype=np.uint64)
         for word in range(num_words):
             column_features = columns.feature_of_column[8 * word : 8 * word + 8]
             for d in range(size):

@@ -29,11 +29,10 @@ from dataclasses import InitVar, dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.compilation import compiling_process, is_cached, parallel_kernel
+from ltrbench.compilation import Part, compiling_process, in_parts, is_cached, kernel
 from ltrbench.data import RankingDataset
 from ltrbench.data.features import (
     AnyFeatures,
@@ -56,6 +55,7 @@ from ltrbench.native.bins import (
     ThresholdRule,
     bin_alike,
     bin_features,
+    partition,
 )
 from ltrbench.native.forest import (
     Forest,
@@ -352,7 +352,8 @@ class Documents:
     def add_grown(self, tree: Tree, grown: GrownTree, weight: float) -> None:
         """Adds a tree whose leaves are known for all documents, because it was grown on them."""
         values = self._weighted(tree, weight)[grown.leaf_node]
-        _add_leaf_values(grown.rows, grown.leaf_start, values, self.scores)
+        arguments = grown.rows, grown.leaf_start, values, self.scores
+        in_parts(_add_leaf_values, len(values), *arguments)
         self._round()
         self._remember(tree)
 
@@ -407,14 +408,15 @@ def _rescaled(
     return weights
 
 
-@parallel_kernel
+@kernel
 def _add_leaf_values(
+    part: Part,
     rows: Rows,
     leaf_start: NDArray[np.int64],
     values: NDArray[np.float64],
     scores: Values,
 ) -> None:
-    for leaf in numba.prange(len(values)):
+    for leaf in range(part[0], part[1]):
         for row in rows[leaf_start[leaf] : leaf_start[leaf + 1]]:
             scores[row] += values[leaf]
 
@@ -1022,6 +1024,8 @@ def compile_engine(
         num_trees=1, num_leaves=3, objective=objective, splits=LOOSE_SPLITS
     )
     begin_compiling(num_threads)
+    if num_threads > 1 and _growth_process() is not None:
+        _compile_partition()
     # Everything except growing trees.
     _fit(four_documents(), replace(settings, num_leaves=1), correction)
     if num_threads > 1:
@@ -1075,6 +1079,16 @@ def _growth_process() -> subprocess.Popen[bytes] | None:
     # A command that fails before the warm-up leaves no process behind.
     atexit.register(process.terminate)
     return process
+
+
+def _compile_partition() -> None:
+    """Compiles the kernel that the second process needs last, so that both take about as long."""
+    rows = np.arange(4, dtype=np.uint32)
+    no_bins = np.zeros(0, dtype=np.bool_)
+    words = two_bins().words
+    scratch = rows.copy()
+    cut = (0, 0, 2, 1)
+    partition(words, None, cut, rows, scratch, 2, None, no_bins)
 
 
 def compile_growth(

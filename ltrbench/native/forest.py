@@ -15,7 +15,6 @@ from functools import cached_property
 from itertools import chain, pairwise
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 from llvmlite import ir
 from numba import types
@@ -23,7 +22,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic, overload
 from numpy.typing import NDArray
 
-from ltrbench.compilation import inlined_kernel, kernel, parallel_kernel
+from ltrbench.compilation import Part, in_parts, inlined_kernel, kernel
 from ltrbench.data.features import SparseRows
 from ltrbench.native import NO_FEATURE, Tree, reference_leaf
 from ltrbench.native.bins import BinnedFeatures
@@ -307,7 +306,11 @@ def add_scores(forest: Forest, features: Features, scores: Values) -> None:
     # Always read-only, so that one compilation serves read-only and writable arrays.
     features = features.view()
     features.flags.writeable = False
-    _all_blocks(forest.packed, features, scores)
+    in_parts(_add_to_blocks, _num_blocks(scores), forest.packed, features, scores)
+
+
+def _num_blocks(scores: Values) -> int:
+    return (len(scores) + NUM_BITS - 1) // NUM_BITS
 
 
 ALL = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
@@ -380,9 +383,11 @@ def _pack(forest: Forest) -> PackedForest:
     )
 
 
-@parallel_kernel
-def _all_blocks(forest: PackedForest, features: Features, scores: Values) -> None:
-    for block in numba.prange((len(scores) + NUM_BITS - 1) // NUM_BITS):
+@kernel
+def _add_to_blocks(
+    part: Part, forest: PackedForest, features: Features, scores: Values
+) -> None:
+    for block in range(part[0], part[1]):
         first = block * NUM_BITS
         end = min((block + 1) * NUM_BITS, len(scores))
         columns, missing = columns_of_block(forest.features, features[first:end])
@@ -490,8 +495,9 @@ def _in_no_category(
 def columns_of_block(
     used: NDArray[np.uint32], features: Features
 ) -> tuple[Features, NDArray[np.uint64]]:
-    """Returns the used features of a block, (C, places), and for each the word of its missing values, (C,)."""
-    columns = np.empty((len(used), num_places(len(features))), dtype=np.float32)
+    """Returns the (C, places) used features of a block, and (C,) for each the word of its missing values."""
+    shape = (len(used), num_places(len(features)))
+    columns = np.empty(shape, dtype=np.float32)
     missing = np.zeros(len(used), dtype=np.uint64)
     for i in range(len(features)):
         d = np.uint64(i)
@@ -545,12 +551,15 @@ def add_stored_scores(forest: Forest, sparse: SparseRows, scores: Values) -> Non
     stored = _Stored(
         sparse.row_start, sparse.columns, sparse.values, slot, sparse.absent
     )
-    _all_stored_blocks(forest.packed, stored, scores)
+    num_blocks = _num_blocks(scores)
+    in_parts(_add_to_stored_blocks, num_blocks, forest.packed, stored, scores)
 
 
-@parallel_kernel
-def _all_stored_blocks(forest: PackedForest, stored: _Stored, scores: Values) -> None:
-    for block in numba.prange((len(scores) + NUM_BITS - 1) // NUM_BITS):
+@kernel
+def _add_to_stored_blocks(
+    part: Part, forest: PackedForest, stored: _Stored, scores: Values
+) -> None:
+    for block in range(part[0], part[1]):
         first = block * NUM_BITS
         end = min((block + 1) * NUM_BITS, len(scores))
         columns, missing = _columns(len(forest.features), stored, first, end - first)
@@ -561,7 +570,7 @@ def _all_stored_blocks(forest: PackedForest, stored: _Stored, scores: Values) ->
 def _columns(
     num_used: int, stored: _Stored, first: int, num_documents: int
 ) -> tuple[Features, NDArray[np.uint64]]:
-    """Returns the used features of a block, (U, places), and for each the word of its missing values, (U,)."""
+    """Returns the (U, places) used features of a block, and (U,) for each the word of its missing values."""
     shape = (num_used, num_places(num_documents))
     columns = np.full(shape, stored.absent, dtype=np.float32)
     missing = np.full(
@@ -730,7 +739,8 @@ def add_binned_scores(forest: Forest, binned: BinnedFeatures, scores: Values) ->
         thresholds=binned.thresholds,
         missing_bins=missing_bins.astype(np.uint64),
     )
-    _all_binned_blocks(forest.packed, bins, scores)
+    num_blocks = _num_blocks(scores)
+    in_parts(_add_to_binned_blocks, num_blocks, forest.packed, bins, scores)
 
 
 def reference_values(binned: BinnedFeatures, num_features: int) -> Features:
@@ -746,9 +756,11 @@ def reference_values(binned: BinnedFeatures, num_features: int) -> Features:
     return values
 
 
-@parallel_kernel
-def _all_binned_blocks(forest: PackedForest, bins: BinValues, scores: Values) -> None:
-    for block in numba.prange((len(scores) + NUM_BITS - 1) // NUM_BITS):
+@kernel
+def _add_to_binned_blocks(
+    part: Part, forest: PackedForest, bins: BinValues, scores: Values
+) -> None:
+    for block in range(part[0], part[1]):
         first = block * NUM_BITS
         end = min((block + 1) * NUM_BITS, len(scores))
         columns, missing = _values(bins, bins.words[first:end])
@@ -759,7 +771,7 @@ def _all_binned_blocks(forest: PackedForest, bins: BinValues, scores: Values) ->
 def _values(
     bins: BinValues, words: NDArray[np.uint64]
 ) -> tuple[Features, NDArray[np.uint64]]:
-    """Returns the values of a block's used features, (U, places), and for each the word of its missing values."""
+    """Returns the (U, places) values of used features, and (U,) for each the word of its missing values."""
     thresholds = bins.thresholds
     shape = (len(bins.first_column), num_places(len(words)))
     columns = np.full(shape, np.inf, dtype=np.float32)

@@ -34,7 +34,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic, overload
 from numpy.typing import NDArray
 
-from ltrbench.compilation import inlined_kernel, kernel, parallel_kernel
+from ltrbench.compilation import Part, in_parts, inlined_kernel, kernel
 from ltrbench.native.bins import AnyBins, Rows
 from ltrbench.native.team import ALONE, Team
 from ltrbench.shapes import Gradients, Hessians, Values
@@ -135,7 +135,9 @@ def sums_of(
         starts = np.arange(0, len(values), VALUES_SUMMED)
         starts = np.append(starts, len(values))
         of_blocks = np.empty((2, len(starts) - 1), dtype=np.int64)
-        _sum_parts(None, starts, values, units[i].scales, of_blocks)
+        num_blocks = len(starts) - 1
+        scaled = values, units[i].scales
+        in_parts(_sum_parts, num_blocks, None, starts, scaled, of_blocks)
         parts[i] = of_blocks.sum(axis=1)
     totals = zip(units, team.total(parts), strict=True)
     return [float(each.value(total)) for each, total in totals]
@@ -171,7 +173,8 @@ def sums_by_leaf(
     num_leaves = len(leaf_start) - 1
     parts = np.empty((len(arrays), 2, num_leaves), dtype=np.int64)
     for values, each, part in zip(arrays, units, parts, strict=True):
-        _sum_parts(rows, leaf_start, values, each.scales, part)
+        scaled = values, each.scales
+        in_parts(_sum_parts, num_leaves, rows, leaf_start, scaled, part)
     totals = zip(units, team.total(parts), strict=True)
     return [each.value(total) for each, total in totals]
 
@@ -183,17 +186,18 @@ def _divided(value: float, scales: Scales) -> tuple[np.int64, np.int64]:
     return high, np.int64(np.rint((scaled - np.float64(high)) * scales[2]))
 
 
-@parallel_kernel
+@kernel
 def _sum_parts(
+    of_thread: Part,
     rows: Rows | None,
     starts: NDArray[np.int64],
-    values: Values,
-    scales: Scales,
+    scaled: tuple[Values, Scales],
     parts: SumParts,
 ) -> None:
     """Writes the sums of parts of the values: part i has the elements starts[i], ..., starts[i + 1] - 1 of
     `values`, or of values[rows]."""
-    for part in numba.prange(len(starts) - 1):
+    values, scales = scaled
+    for part in range(of_thread[0], of_thread[1]):
         first = starts[part]
         end = starts[part + 1]
         if rows is None:
@@ -261,7 +265,9 @@ def quantise(
     gradient_unit = _unit(sum_gradients, 2**31, count)
     hessian_unit = _unit(sum_hessians, 2**32, count)
     packed = np.empty(len(gradients), dtype=np.int64)
-    _pack_all(gradients, hessians, gradient_unit, hessian_unit, packed)
+    units = gradient_unit, hessian_unit
+    arguments = gradients, hessians, units, packed
+    in_parts(_pack, len(packed), *arguments, fewest=FEWEST_PACKED)
     return Quantised(packed, gradient_unit, hessian_unit)
 
 
@@ -273,24 +279,22 @@ def _unit(sum_of_sizes: float, limit: int, count: int) -> float:
     return 1.0
 
 
-DOCUMENTS_PACKED = 8192
-"""Number of documents per block that a thread packs."""
+FEWEST_PACKED = 8192
+"""Minimum number of documents that a thread packs."""
 
 
-@parallel_kernel
-def _pack_all(
+@kernel
+def _pack(
+    part: Part,
     gradients: Gradients,
     hessians: Hessians,
-    gradient_unit: float,
-    hessian_unit: float,
+    units: tuple[float, float],
     packed: Packed,
 ) -> None:
-    for block in numba.prange((len(packed) + DOCUMENTS_PACKED - 1) // DOCUMENTS_PACKED):
-        first = block * DOCUMENTS_PACKED
-        end = min((block + 1) * DOCUMENTS_PACKED, len(packed))
-        for d in range(first, end):
-            gradient = np.int64(np.rint(gradients[d] / gradient_unit))
-            packed[d] = (gradient << 32) + np.int64(np.rint(hessians[d] / hessian_unit))
+    for d in range(part[0], part[1]):
+        gradient = np.rint(gradients[d] / units[0])
+        hessian = np.rint(hessians[d] / units[1])
+        packed[d] = (np.int64(gradient) << 32) + np.int64(hessian)
 
 
 def bin_starts(binned: AnyBins) -> NDArray[np.int64]:

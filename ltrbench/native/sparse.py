@@ -19,7 +19,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.compilation import inlined_kernel, kernel, parallel_kernel
+from ltrbench.compilation import Part, in_parts, inlined_kernel, kernel, parallel_kernel
 from ltrbench.data.features import SparseRows, require_memory
 from ltrbench.native.bins import (
     COLUMN_BINS,
@@ -170,8 +170,8 @@ def complete_defaults(
 
 FEW_VALUES = 64
 """Maximum number of distinct values for the compiled loop, whose insertion sort is fast for few values."""
-FEATURES_AT_ONCE = 1024
-"""Number of features per task of a thread."""
+FEWEST_FEATURES = 1024
+"""Minimum number of features whose thresholds a thread chooses."""
 _TOO_MANY = -1
 
 
@@ -281,7 +281,8 @@ def _thresholds(
     counts = np.empty(len(features), dtype=np.int64)
     # A feature has at most as many thresholds as stored values, and they are written to the same indices.
     cuts = np.empty(len(sample.values), dtype=np.float32)
-    _few_thresholds(sample, features, max_bins, rule.halfway, counts, cuts)
+    arguments = sample, features, max_bins, rule.halfway, counts, cuts
+    in_parts(_few_thresholds, len(features), *arguments, fewest=FEWEST_FEATURES)
 
     def choose(numbers: NDArray[np.int64]) -> None:
         for number in numbers:
@@ -304,8 +305,9 @@ def _thresholds(
     return counts, cuts[indices + np.arange(len(indices))]
 
 
-@parallel_kernel
+@kernel
 def _few_thresholds(
+    part: Part,
     sample: StoredColumns,
     features: NDArray[np.int64],
     max_bins: int,
@@ -314,24 +316,8 @@ def _few_thresholds(
     cuts: NDArray[np.float32],
 ) -> None:
     """Writes the thresholds of features with few distinct values; the count of the others is _TOO_MANY."""
-    num_blocks = (len(features) + FEATURES_AT_ONCE - 1) // FEATURES_AT_ONCE
-    for block in numba.prange(num_blocks):
-        first = block * FEATURES_AT_ONCE
-        block_features = features[first : first + FEATURES_AT_ONCE]
-        _few_of_block(sample, block_features, max_bins, halfway, counts[first:], cuts)
-
-
-@kernel
-def _few_of_block(
-    sample: StoredColumns,
-    features: NDArray[np.int64],
-    max_bins: int,
-    halfway: bool,
-    counts: NDArray[np.int64],
-    cuts: NDArray[np.float32],
-) -> None:
     distinct = np.empty(FEW_VALUES + 1, dtype=np.float32)
-    for i in range(len(features)):
+    for i in range(part[0], part[1]):
         first = sample.start[features[i]]
         end = sample.start[features[i] + 1]
         counts[i] = _TOO_MANY
@@ -683,7 +669,7 @@ def _splittable(
     columns = columns_of(features, sample, max_bins, rule)
     counts = np.empty((2, len(columns.feature)), dtype=np.int64)
     others = OtherBins(*counts)
-    _count_others(columns, stored, others)
+    in_parts(_count_others, len(columns.feature), columns, stored, others)
     is_kept = others.num_documents >= min_docs
     is_kept[0] |= not is_kept.any()
     return take_columns(columns, is_kept), OtherBins(
@@ -709,9 +695,10 @@ def _filled(
     cells = np.empty(listed_before[-1], dtype=np.uint32)
     first_column = np.searchsorted(columns.feature, np.arange(sparse.num_features + 1))
     rows = _StoredRows(sparse.row_start, sparse.columns, sparse.values, first_column)
-    _fill(rows, columns, bundles, row_start, words, None)
+    arguments = rows, columns, bundles, row_start, words
+    in_parts(_fill, len(words), *arguments, None, fewest=DOCUMENTS_BINNED)
     np.cumsum(row_start, out=row_start)
-    _fill(rows, columns, bundles, row_start, words, cells)
+    in_parts(_fill, len(words), *arguments, cells, fewest=DOCUMENTS_BINNED)
     layout = SparseLayout(
         bin_start=columns.bin_start,
         default_bin=columns.default_bin,
@@ -762,11 +749,11 @@ def _cells_of_bytes(
     return cell_of_byte
 
 
-@parallel_kernel
+@kernel
 def _count_others(
-    columns: SparseColumns, stored: StoredColumns, others: OtherBins
+    part: Part, columns: SparseColumns, stored: StoredColumns, others: OtherBins
 ) -> None:
-    for c in numba.prange(len(columns.feature)):
+    for c in range(part[0], part[1]):
         _count_others_of(columns, stored, others, c)
 
 
@@ -789,8 +776,9 @@ def _count_others_of(
     others.num_bytes[c] = columns.num_bins[c] - 2 + int(has_missing)
 
 
-@parallel_kernel
+@kernel
 def _fill(
+    part: Part,
     rows: _StoredRows,
     columns: SparseColumns,
     bundles: Bundles,
@@ -800,20 +788,14 @@ def _fill(
 ) -> None:
     """Writes the words, which are zeros, and the lists of all documents; without cells, writes the number of
     listed cells of each document d to row_start[d + 1]."""
-    num_documents = len(words)
-    for block in numba.prange(
-        (num_documents + DOCUMENTS_BINNED - 1) // DOCUMENTS_BINNED
-    ):
-        first = block * DOCUMENTS_BINNED
-        for d in range(first, min(first + DOCUMENTS_BINNED, num_documents)):
-            if cells is None:
-                row_start[d + 1] = _fill_document(
-                    rows, columns, bundles, d, words[d], None
-                )
-            else:
-                _fill_document(
-                    rows, columns, bundles, d, words[d], cells[row_start[d] :]
-                )
+    for d in range(part[0], part[1]):
+        of_document = words[d]
+        if cells is None:
+            count = _fill_document(rows, columns, bundles, d, of_document, None)
+            row_start[d + 1] = count
+        else:
+            listed = cells[row_start[d] :]
+            _fill_document(rows, columns, bundles, d, of_document, listed)
 
 
 @kernel

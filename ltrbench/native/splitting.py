@@ -40,15 +40,15 @@ from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.compilation import (
+    Part,
     borrowing_kernel,
+    in_parts,
     inlined_kernel,
     kernel,
-    parallel_kernel,
 )
 from ltrbench.errors import ConfigError, did_you_mean
 from ltrbench.native.bins import Rows, SparseLayout, read_column
@@ -475,20 +475,39 @@ DOCUMENTS_COUNTED = 256
 """Number of documents counted between two checks of whether they are enough."""
 
 
-@parallel_kernel
 def _best_cuts_of_all(
     task: Task, leaf: Leaf, terms: SplitTerms, constraints: Constraints | None
 ) -> None:
-    """Writes the best split of each column; threads search groups of eight columns."""
+    """Writes the best split of each column."""
     num_columns = num_numeric(task)
-    for group in numba.prange((num_columns + 7) // 8):
-        columns = 8 * group, min(8 * group + 8, num_columns)
-        best_cuts(columns, task.bin_start, leaf, terms, constraints)
+    in_parts(_best_cuts, num_columns, task, leaf, terms, constraints)
+    num_categorical = len(leaf.columns) - num_columns
+    in_parts(_best_category_cuts, num_categorical, task, leaf, terms, constraints)
+
+
+@kernel
+def _best_cuts(
+    part: Part,
+    task: Task,
+    leaf: Leaf,
+    terms: SplitTerms,
+    constraints: Constraints | None,
+) -> None:
+    best_cuts(part, task.bin_start, leaf, terms, constraints)
+
+
+@kernel
+def _best_category_cuts(
+    part: Part,
+    task: Task,
+    leaf: Leaf,
+    terms: SplitTerms,
+    constraints: Constraints | None,
+) -> None:
     uncounted = np.zeros(0, dtype=np.int64)
-    for c in numba.prange(num_columns, len(leaf.columns)):
-        best_category_cut(
-            int(np.int64(c)), task.bin_start, leaf, uncounted, terms, constraints
-        )
+    num_columns = num_numeric(task)
+    for c in range(num_columns + part[0], num_columns + part[1]):
+        best_category_cut(c, task.bin_start, leaf, uncounted, terms, constraints)
 
 
 @kernel

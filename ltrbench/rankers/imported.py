@@ -15,11 +15,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, NoReturn, Self, cast
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.compilation import inlined_kernel, kernel, parallel_kernel, threads
+from ltrbench.compilation import Part, in_parts, inlined_kernel, kernel, threads
 from ltrbench.data import RankingDataset
 from ltrbench.data.dataset import numbered
 from ltrbench.data.features import row_blocks
@@ -284,21 +283,21 @@ def flat_scores(
     # Always read-only, so that one compilation serves read-only and writable arrays.
     given = np.ascontiguousarray(features).view()
     given.flags.writeable = False
-    _all_blocks(trees.roots, trees.nodes, trees.is_strict, given, scores)
+    num_blocks = (len(scores) + _BLOCK - 1) // _BLOCK
+    in_parts(_add_to_blocks, num_blocks, trees, given, scores)
     return scores
 
 
-@parallel_kernel
-def _all_blocks(
-    roots: NDArray[np.int64],
-    nodes: FlatTree,
-    is_strict: bool,
+@kernel
+def _add_to_blocks(
+    part: Part,
+    trees: FlatTrees,
     features: NDArray[np.floating[Any]],
     scores: NDArray[np.floating[Any]],
 ) -> None:
-    for block in numba.prange((len(scores) + _BLOCK - 1) // _BLOCK):
+    for block in range(part[0], part[1]):
         documents = slice(block * _BLOCK, min((block + 1) * _BLOCK, len(scores)))
-        _one_block(roots, nodes, is_strict, features[documents], scores[documents])
+        _one_block(*trees, features[documents], scores[documents])
 
 
 @kernel

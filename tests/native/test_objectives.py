@@ -445,15 +445,22 @@ def test_the_example_of_the_documentation_is_hinge_with_a_margin_of_1() -> None:
     assert one.loss(scores, fixed, 0) == other.loss(scores, fixed, 0)
 
 
-def test_errors_that_are_not_of_gradients_name_their_remedy() -> None:
-    def raising(*arguments: Any) -> None:
-        raise ValueError
+@for_each_query
+def _raising(
+    s: Any, labels: Any, w: Any, seed: int, query: int, number: Any, g: Any, h: Any
+) -> None:
+    if query == number:
+        raise ValueError("of a query")
 
-    with pytest.raises(
-        ConfigError,
-        match=naming("raising", "test_objectives.py", "DataError", "`check`"),
-    ):
-        for_each_query(raising)
+
+@pytest.mark.parametrize("number", [0, 7])
+def test_an_error_of_one_query_ends_the_fit(number: int) -> None:
+    data = make_synthetic(8, 0)
+    with threads(2), pytest.raises(ValueError, match="of a query"):
+        _raising(np.zeros(data.num_documents), ObjectiveData.of(data), 0, number)
+
+
+def test_scores_that_are_too_large_name_the_remedy() -> None:
     data, objective = (
         query([1.0] * 20),
         prepare_objective(QueryRMSE(), query([1.0] * 20)),

@@ -31,11 +31,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.compilation import disjoint_kernel, kernel, parallel_kernel
+from ltrbench.compilation import Part, disjoint_kernel, in_parts, kernel
 from ltrbench.data import Judgments, RankingDataset
 from ltrbench.native.objectives.base import (
     Objective,
@@ -72,7 +71,6 @@ def any_order(data: PairData) -> RankOrder:
     return (np.arange(sizes.sum()) - first_rows).astype(np.uint32)
 
 
-@parallel_kernel
 def lambdas(
     data: PairData,
     scores: Values,
@@ -91,12 +89,22 @@ def lambdas(
         order: result of `any_order`, updated in place to the order of these scores. Passing the order of the
             previous iteration saves time and does not change the result.
     """
-    gradients = np.zeros(len(scores))
-    hessians = np.zeros(len(scores))
-    for k in numba.prange(len(queries)):
-        if data.scales[queries[k]] > 0.0:
-            _one_query(data, queries[k], scores, settings, order, gradients, hessians)
-    return gradients, hessians
+    sums = np.zeros((2, len(scores)))
+    arguments = data, scores, settings, order, sums
+    in_parts(_some_queries, len(queries), queries, arguments)
+    return sums[0], sums[1]
+
+
+@kernel
+def _some_queries(
+    part: Part,
+    queries: NDArray[np.int64],
+    arguments: tuple[PairData, Values, Compiled, RankOrder, NDArray[np.float64]],
+) -> None:
+    data, scores, settings, orders, sums = arguments
+    for q in queries[part[0] : part[1]]:
+        if data.scales[q] > 0.0:
+            _one_query(data, q, scores, settings, orders, sums[0], sums[1])
 
 
 @kernel

@@ -25,11 +25,10 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.compilation import kernel, parallel_kernel
+from ltrbench.compilation import Part, in_parts, kernel
 from ltrbench.data import Judgments
 from ltrbench.errors import ConfigError, DataError, did_you_mean
 from ltrbench.metrics import DEFAULT, Convention, evaluate, parse_metric, rank
@@ -787,7 +786,6 @@ class PairCorrection(NamedTuple):
     cost_sign: float
 
 
-@parallel_kernel
 def pairwise_lambdas(
     data: PairData,
     scores: Values,
@@ -806,21 +804,24 @@ def pairwise_lambdas(
         queries: indices of the queries to compute.
         correction: correction of position bias; None: pairs are not corrected.
     """
-    gradients = np.zeros(len(scores))
-    hessians = np.zeros(len(scores))
-    for k in numba.prange(len(queries)):
-        if data.scales[queries[k]] > 0.0:
-            _one_query(
-                data,
-                queries[k],
-                scores,
-                draws,
-                settings,
-                correction,
-                gradients,
-                hessians,
-            )
-    return gradients, hessians
+    sums = np.zeros((2, len(scores)))
+    arguments = data, scores, draws, settings, correction, sums
+    in_parts(_some_queries, len(queries), queries, arguments)
+    return sums[0], sums[1]
+
+
+@kernel
+def _some_queries(
+    part: Part,
+    queries: NDArray[np.int64],
+    arguments: tuple[PairData, Values, Values, Compiled, PairCorrection | None, Values],
+) -> None:
+    data, scores, draws, settings, correction, sums = arguments
+    g = sums[0]
+    h = sums[1]
+    for q in queries[part[0] : part[1]]:
+        if data.scales[q] > 0.0:
+            _one_query(data, q, scores, draws, settings, correction, g, h)
 
 
 @kernel

@@ -16,17 +16,15 @@ beginning. `settings` is a number, or a tuple of numbers and arrays.
 
 from __future__ import annotations
 
-import dis
+import functools
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
-import numba
 import numpy as np
 
-from ltrbench.compilation import kernel, parallel_kernel
+from ltrbench.compilation import Part, in_parts, kernel
 from ltrbench.data import Judgments
-from ltrbench.errors import ConfigError
 from ltrbench.metrics import DEFAULT
 from ltrbench.metrics.evaluation import check_defined
 from ltrbench.native.objectives.base import ObjectiveData
@@ -40,39 +38,36 @@ FAR = 300.0
 def for_each_query(
     one_query: Callable[..., None],
 ) -> Callable[..., tuple[Gradients, Hessians]]:
-    """Compiles the function of one query, and returns the function of all queries.
-
-    Raises:
-        ConfigError: The function has a `raise` or an `assert`, whose errors a parallel loop loses.
-    """
-    if any(step.opname == "RAISE_VARARGS" for step in dis.get_instructions(one_query)):
-        raise ConfigError(
-            f"{one_query.__name__} in {one_query.__code__.co_filename} raises an error, which parallel loops "
-            "lose. Raise a DataError in the method `check` of the objective instead"
-        )
+    """Compiles the function of one query, and returns the function of all queries."""
     # A copy of the loop with the function as a global: numba does not cache loops with it as an argument.
-    scope = {
-        "numba": numba,
-        "np": np,
-        "one_query": kernel(one_query),
-        "__name__": __name__,
-    }
+    scope = {"one_query": kernel(one_query), "__name__": __name__}
     loop = FunctionType(_loop.__code__, scope)
     loop.__qualname__ = f"{one_query.__module__}.{one_query.__qualname__}"
-    return parallel_kernel(loop)
+    compiled = kernel(loop)
+
+    @functools.wraps(one_query)
+    def all_queries(
+        scores: Values, data: ObjectiveData, seed: int, settings: Any
+    ) -> tuple[Gradients, Hessians]:
+        sums = np.zeros((2, len(scores)))
+        arguments = scores, seed, settings, sums
+        in_parts(compiled, len(data.queries), data, arguments)
+        return sums[0], sums[1]
+
+    return all_queries
 
 
 def _loop(
-    scores: Values, data: ObjectiveData, seed: int, settings: Any
-) -> tuple[Gradients, Hessians]:
-    g = np.zeros(len(scores))
-    h = np.zeros(len(scores))
-    for q in numba.prange(len(data.queries)):
+    part: Part, data: ObjectiveData, arguments: tuple[Values, int, Any, Values]
+) -> None:
+    scores, seed, settings, sums = arguments
+    g = sums[0]
+    h = sums[1]
+    for q in range(part[0], part[1]):
         a = data.query_start[q]
         b = data.query_start[q + 1]
         arrays = scores[a:b], data.labels[a:b], data.weights[a:b]
         one_query(*arrays, seed, data.queries[q], settings, g[a:b], h[a:b])  # type: ignore[name-defined]  # noqa: F821
-    return g, h
 
 
 @kernel
