@@ -466,6 +466,7 @@ def dataset_of(
             "qid), sample_weight, categorical and dates."
         )
     X = _as_frame(X)  # noqa: N806
+    _refuse_other_tables(X)
     rows = _columns_of_rows(X, y, qid, group, sample_weight)
     columns = {f"{name} of fit or score": values for name, values in rows.items()}
     roles = zip(("label", "query", "weight"), columns, strict=False)
@@ -625,22 +626,20 @@ def _query_column(X: Any) -> str | None:  # noqa: N803
 
 
 def _as_frame(X: Any) -> Any:  # noqa: N803
-    """Returns a table of Polars or pyarrow as a DataFrame, and features without names as they are.
+    """Returns a table of Polars or pyarrow as a DataFrame, and anything else as it is."""
+    return X.to_pandas() if hasattr(X, "to_pandas") else X
 
-    Raises:
-        DataError: X has named columns, but no conversion to a DataFrame.
-    """
-    if hasattr(X, "to_pandas"):
-        return X.to_pandas()
-    if isinstance(X, FeatureMatrix) or _is_frame(X):
-        return X
+
+def _refuse_other_tables(X: Any) -> None:  # noqa: N803
+    """Raises DataError if the columns of features have names, but are no DataFrame."""
+    if isinstance(X, FeatureMatrix) or hasattr(X, "tocsr") or _is_frame(X):
+        return
     fields_of_array = getattr(getattr(X, "dtype", None), "names", None)
     if isinstance(X, Mapping) or hasattr(X, "columns") or fields_of_array:
         raise DataError(
             f"the table is a {type(X).__name__}, whose columns have names, but it is no DataFrame. Pass "
             "pandas.DataFrame(table), or a table of Polars or pyarrow."
         )
-    return X
 
 
 def _is_frame(X: Any) -> bool:  # noqa: N803

@@ -5,6 +5,7 @@ A YAML is enough for a new backend to be tested; no new test is needed.
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 import sys
 from collections.abc import Callable, Iterator
@@ -291,6 +292,43 @@ def test_a_saved_model_is_loaded_without_pickle_and_is_the_same(
         assert loaded.summary == saved.summary
     for kind, values in importance.items():
         assert_same_bits(loaded.importance()[kind], values)
+
+
+_VALUES: tuple[Any, ...] = (
+    *(1, 2, 3, 7, 0.5, True, False),
+    *("none", "log1p", "attention", "additive", "map", "lossguide", "Lossguide"),
+)
+
+
+def _set_other(ranker: Ranker, name: str) -> None:
+    """Sets a setting to another value, if any of _VALUES is valid."""
+    before = ranker.get_params()[name]
+    for value in _VALUES:
+        if value == before:
+            continue
+        with contextlib.suppress(LtrbenchError, TypeError, ValueError, AttributeError):
+            ranker.set_params(**{name: value})
+            return
+
+
+def test_settings_that_are_changed_after_a_fit_wait_for_the_next_one(
+    model: str, fitted: dict[str, Ranker], tmp_path: Path
+) -> None:
+    ranker = pickle.loads(pickle.dumps(fitted[model]))
+    for name in ranker.get_params():
+        _set_other(ranker, name)
+    assert ranker.seed != fitted[model].seed
+    assert ranker.is_listwise == fitted[model].is_listwise
+    lists = (TEST.features, TEST.query_start)
+    scores = fitted[model].predict_lists(*lists)
+    assert_same_bits(ranker.predict_lists(*lists), scores)
+    importance = fitted[model].importance()
+    for kind, values in ranker.importance().items():
+        assert_same_bits(values, importance[kind])
+    ranker.save(tmp_path)
+    loaded = type(ranker).load(tmp_path)
+    assert_same_bits(loaded.predict_lists(*lists), scores)
+    assert replace(loaded, num_threads=0) == replace(fitted[model], num_threads=0)
 
 
 @pytest.mark.parametrize(

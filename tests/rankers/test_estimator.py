@@ -323,6 +323,10 @@ def test_a_repr_names_what_differs_and_parameters_are_checked_before_one_is_set(
     with pytest.raises(ConfigError, match=naming("num_leavs", "num_leaves")):
         ranker.set_params(num_leavs=9)
     assert ranker.set_params(num_trees=9).get_params()["num_trees"] == 9
+    linear: Any = LinearRanker().fit(X, Y, qid=QID)
+    unscaled: Any = LinearRanker(scaling="log1p").fit(X, Y, qid=QID)
+    refitted: Any = linear.set_params(scaling="log1p").fit(X, Y, qid=QID)
+    np.testing.assert_array_equal(refitted.predict(X), unscaled.predict(X))
 
 
 @pytest.mark.parametrize(
