@@ -110,6 +110,8 @@ def fit_estimator(
     estimator.set_params(**seeds, **dict.fromkeys(_named(parameters, "n_jobs")))
     # On one BLAS thread, the order of summation does not depend on the number of threads.
     with (
+        # With it, a pipeline would refuse weights that its steps do not request.
+        sklearn.config_context(enable_metadata_routing=False),
         _controller().limit(limits={"openmp": num_threads, "blas": 1}),
         joblib.parallel_config(backend="threading", n_jobs=num_threads),
     ):

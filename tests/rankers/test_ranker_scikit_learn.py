@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sklearn
 from messages import naming
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.cross_decomposition import PLSRegression
@@ -163,6 +164,9 @@ def test_weights_become_sample_weights_of_a_regressor_or_of_the_last_step_of_a_p
             for each in (TRAIN, data)
         )
         assert not np.array_equal(plain, weighed)
+        with sklearn.config_context(enable_metadata_routing=True):
+            routed = AnyRanker(kind="lines").fit(data).predict(TRAIN.features)
+        np.testing.assert_array_equal(routed, weighed)
 
 
 def test_weights_are_refused_if_the_regressor_accepts_none(
