@@ -4,7 +4,8 @@
     glossary.md              the entries of the glossary that table.md links to
     table.tex                tables for a paper (booktabs)
     table.csv                one row per model, numbers in full precision
-    per_query.csv            one row per test query, one column per run: primary metric; empty cell if skipped
+    per_query.csv            one row per test query, one column per run: primary metric, empty if skipped;
+                             before these the weight of the query, if queries have weights
     comparison.json          rows, pairs with their tests, slices; the output of `compare --json`
     environment.json         versions; command, commit, machine, metrics, fingerprints and search of each run
     importances.csv          importances of every kind for each model, one row per feature
@@ -36,6 +37,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+import numpy as np
+
 from ltrbench.compare.cells import (
     DATA_SPLITS,
     DataCell,
@@ -58,7 +61,7 @@ from ltrbench.compare.report import (
     text_over_data_sets,
 )
 from ltrbench.compare.settings import Settings
-from ltrbench.compare.table import ModelRow
+from ltrbench.compare.table import EvaluatedRun, ModelRow
 from ltrbench.compare.views import Picture, joined
 from ltrbench.errors import ResultError
 from ltrbench.metrics.conventions import described_as
@@ -357,34 +360,75 @@ _Query = tuple[str, DataCell, str]
 """Name of the data set, cell, and id of a query."""
 
 
+@dataclass
+class _ValuesOfQuery:
+    """The values of a query, and its weight in their means.
+
+    Attributes:
+        weight: 1 without weights.
+        values: column of a run -> its value.
+    """
+
+    weight: float
+    values: dict[str, float]
+
+
 def _per_query(comparisons: Sequence[Comparison]) -> Table:
     """Returns the values by query; a query that a run was not evaluated on, or that is skipped, is empty."""
     metric = comparisons[0].metric
     columns: dict[str, None] = {}
-    values: dict[_Query, dict[str, float]] = {}
+    queries: dict[_Query, _ValuesOfQuery] = {}
     for comparison in comparisons:
         for row in comparison.rows:
             for item in row.evaluated:
                 column = _column(row, item.run)
                 columns[column] = None
-                query_ids = item.judgments.query_ids.tolist()
-                per_query = item.evaluation.per_query[comparison.metric].tolist()
-                for query_id, value in zip(query_ids, per_query, strict=True):
-                    key = (comparison.data, item.cell, query_id)
-                    values.setdefault(key, {})[column] = value
-    are_repeated = len({cell.repeat for _, cell, _ in values}) > 1
+                _add_values(queries, column, comparison, item)
+    are_repeated = len({cell.repeat for _, cell, _ in queries}) > 1
+    have_weights = any(query.weight != 1 for query in queries.values())
     rows: list[TableRow] = []
-    for (data, cell, query_id), of_run in values.items():
-        key_cells = [data, cell.fold, query_id]
+    for (data, cell, query_id), query in queries.items():
+        key_cells = [data, cell.fold]
         if are_repeated:
-            key_cells.insert(2, cell.repeat)
-        texts = (format_number(of_run.get(name), ".6f", missing="") for name in columns)
+            key_cells.append(cell.repeat)
+        key_cells.append(query_id)
+        if have_weights:
+            key_cells.append(f"{query.weight:.9g}")
+        values = map(query.values.get, columns)
+        texts = (format_number(value, ".6f", missing="") for value in values)
         rows.append([*key_cells, *texts])
-    header = ["data", "fold", "query_id"]
+    header = ["data", "fold"]
     if are_repeated:
-        header.insert(2, "split_seed")
+        header.append("split_seed")
+    header.append("query_id")
+    if have_weights:
+        header.append("weight")
     header += [f"{name} {metric}" for name in columns]
     return Table.of(header, rows)
+
+
+def _add_values(
+    queries: dict[_Query, _ValuesOfQuery],
+    column: str,
+    comparison: Comparison,
+    item: EvaluatedRun,
+) -> None:
+    """Adds the values of a run to those of its queries."""
+    judgments = item.judgments
+    weights = judgments.query_weights
+    if weights is None:
+        weights = np.ones(judgments.num_queries)
+    per_query = item.evaluation.per_query[comparison.metric]
+    of_queries = zip(
+        judgments.query_ids.tolist(),
+        weights.tolist(),
+        per_query.tolist(),
+        strict=True,
+    )
+    for query_id, weight, value in of_queries:
+        key = (comparison.data, item.cell, query_id)
+        query = queries.setdefault(key, _ValuesOfQuery(weight, {}))
+        query.values[column] = value
 
 
 def _column(row: ModelRow, run: Run) -> str:

@@ -382,6 +382,15 @@ class Judgments:
             kept[name] = _kept(name, values, len(labels))
         self._set("kept", kept)
 
+    @property
+    def columns_of_queries(self) -> dict[str, NDArray[Any]]:
+        """Names and (Q,) columns that stand before values by query: with their weights, the means can be
+        computed from the values."""
+        columns = {"query_id": self.query_ids, "num_documents": self.query_sizes}
+        if self.query_weights is not None:
+            columns["weight"] = self.query_weights
+        return columns
+
     def _set_query_weights(self, num_queries: int) -> None:
         name = "query_weights"
         weights = _as_array(name, self.query_weights, np.float64, num_queries)

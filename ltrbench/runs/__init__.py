@@ -7,7 +7,8 @@ The folder of a run contains
                          query ids, document ids and weights, so that any metric can be computed later; the
                          row numbers in the file, if the reader grouped rows by query; and a key per query,
                          which depends only on the documents of the query
-    per_query.csv        one row per query of test, one column per metric; a cell is empty if skipped
+    per_query.csv        one row per query of test, one column per metric, empty if skipped; before these the
+                         number of documents, and the weight if queries have weights
     learning_curve.csv   one row per iteration
     importances.csv      one row per feature, one column per kind of importance
     input_example.csv    features of the first documents of test, one row per document: example input

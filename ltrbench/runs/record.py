@@ -598,7 +598,8 @@ class Run:
         return Table.of(["", ""], rows, caption=repr(self)).html()
 
     def to_frame(self) -> pd.DataFrame:
-        """Returns one row per query of test: query_id, num_documents, and one column per metric of the run.
+        """Returns one row per query of test: query_id, num_documents, weight if the queries have weights, and
+        one column per metric of the run.
 
         Values are computed from the raw scores; NaN if a query does not count in the mean of the metric.
 
@@ -615,11 +616,7 @@ class Run:
             if name.startswith("test/")
         ]
         per_query = evaluate(test.judgments, test.scores, names).per_query
-        queries = {
-            "query_id": test.judgments.query_ids,
-            "num_documents": test.judgments.query_sizes,
-        }
-        return pd.DataFrame({**queries, **per_query})
+        return pd.DataFrame({**test.judgments.columns_of_queries, **per_query})
 
     def scored(self, split: str, judgments: Judgments | None = None) -> ScoredSplit:
         """Returns the raw scores of "valid" or "test" with their judgments.
@@ -694,7 +691,8 @@ class Run:
         return LearningCurve(table.numbers(0).astype(np.int64).tolist(), values)
 
     def per_query(self) -> dict[str, NDArray[Any]]:
-        """Returns the columns of per_query.csv, (Q,) each: query_id, num_documents, and the metrics of test.
+        """Returns the columns of per_query.csv, (Q,) each: query_id, num_documents, weight if the queries
+        have weights, and the metrics of test.
 
         Without rows if none were recorded.
         """

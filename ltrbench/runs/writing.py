@@ -210,10 +210,11 @@ def write_run(
 def _write_per_query(
     path: Path, queries: Judgments, per_query: Mapping[str, PerQuery]
 ) -> None:
-    ids = queries.query_ids.tolist()
-    sizes = queries.query_sizes.tolist()
-    rows = zip(ids, sizes, *map(_cells, per_query.values()), strict=True)
-    _write_table(path, ["query_id", "num_documents", *per_query], rows)
+    columns = queries.columns_of_queries
+    of_queries = [values.tolist() for values in columns.values()]
+    of_metrics = map(_cells, per_query.values())
+    rows = zip(*of_queries, *of_metrics, strict=True)
+    _write_table(path, [*columns, *per_query], rows)
 
 
 def copy_run(

@@ -161,7 +161,7 @@ def _per_query(evaluation: Evaluation, judged: RankingDataset) -> pd.DataFrame:
     """Returns a row of values for each query."""
     # As objects, because MLflow tests for object columns and pandas 3 warns about that test on text.
     queries = pd.Series(judged.query_ids, dtype=object)
-    columns = {"query_id": queries, "num_documents": judged.query_sizes}
+    columns = {**judged.columns_of_queries, "query_id": queries}
     return pd.DataFrame({**columns, **evaluation.per_query})
 
 

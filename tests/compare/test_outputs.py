@@ -12,10 +12,12 @@ import os
 import re
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from claim_cases import only, runs_of
 from messages import naming
@@ -489,6 +491,21 @@ def test_values_by_query_have_a_column_for_each_model(
         row.evaluated[0].evaluation.per_query["ndcg@10"][1] for row in comparison.rows
     ]
     assert first[2:] == ["2", *(f"{value:.6f}" for value in values)]
+
+
+def test_means_of_weighted_queries_follow_from_their_values_and_weights(
+    tmp_path: Path,
+) -> None:
+    weights = np.arange(1.0, NUM_QUERIES + 1) / 3
+    judged = replace(judgments(1), query_weights=weights)
+    runs = [write(tmp_path / name, name, judged=judged) for name in ("a", "b")]
+    comparison = only(runs)
+    publish([comparison], tmp_path / "out")
+    values = pd.read_csv(tmp_path / "out" / "per_query.csv").dropna()
+    for row in comparison.rows:
+        of_row = values[f"{row.label} ndcg@10"]
+        mean = np.average(of_row, weights=values["weight"])
+        assert mean == pytest.approx(row.metrics["ndcg@10"], abs=1e-6)
 
 
 def test_a_comparison_does_not_replace_the_files_of_a_run(tmp_path: Path) -> None:

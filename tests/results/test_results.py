@@ -19,6 +19,7 @@ from ltrbench.data import Judgments
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import ResultError
 from ltrbench.experiment import ChosenSettings, Experiment, run
+from ltrbench.metrics import evaluate
 from ltrbench.rankers.random import RandomRanker
 from ltrbench.runs.origin import Trial
 from ltrbench.runs.record import (
@@ -109,7 +110,18 @@ def test_per_query_values_leave_skipped_queries_empty(tmp_path: Path) -> None:
     )
     assert (
         tmp_path / "per_query.csv"
-    ).read_text() == "query_id,num_documents,mrr\na,2,0.5\nü,1,\n"
+    ).read_text() == "query_id,num_documents,weight,mrr\na,2,1.0,0.5\nü,1,2.0,\n"
+
+
+def test_means_follow_from_the_values_and_weights_of_queries(tmp_path: Path) -> None:
+    weighted = replace(JUDGMENTS, query_weights=np.array([3.0, 1 / 3]))
+    scored = {"test": ScoredSplit(weighted, SCORES, KEYS)}
+    evaluation = evaluate(weighted, SCORES, ["mrr"])
+    done = write_run(tmp_path, RESULT, scored=scored, per_query=evaluation.per_query)
+    columns = done.per_query()
+    mean = np.average(columns["mrr"], weights=columns["weight"])
+    assert mean == pytest.approx(evaluation.means["mrr"], rel=1e-15)
+    assert done.to_frame()["weight"].tolist() == [3.0, 1 / 3]
 
 
 class Saved(RandomRanker):

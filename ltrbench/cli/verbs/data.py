@@ -143,6 +143,8 @@ def _table_of_queries(dataset: RankingDataset, evaluation: Evaluation) -> Table:
         "query": dataset.query_ids.tolist(),
         "documents": dataset.query_sizes.tolist(),
     }
+    if dataset.query_weights is not None:
+        columns["weight"] = dataset.query_weights.tolist()
     for name, values in evaluation.per_query.items():
         columns[name] = values.tolist()
     rows = zip(*columns.values(), strict=True)
