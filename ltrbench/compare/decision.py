@@ -29,6 +29,7 @@ from ltrbench.compare.comparison import Comparison
 from ltrbench.compare.fairness import (
     best_on_validation,
     seen_by_choice,
+    started_from_test,
     stopped_on_test,
     values_on_validation,
 )
@@ -272,6 +273,12 @@ def _considered(comparison: Comparison) -> Considered:
     excluded = [
         f"{model} is not considered: it was picked on test." for model in stopped
     ]
+    leaks = started_from_test(rows)
+    for leaking, start in leaks.items():
+        excluded.append(
+            f"{leaking} is not considered: its warm_start {start} may have learned from test queries."
+        )
+    rows = [row for row in rows if row.label not in leaks]
     kept: set[str] = set()
     chosen: dict[str, list[str]] = {}
     for source, of_source in grouped(rows, lambda row: row.source).items():

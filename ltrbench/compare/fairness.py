@@ -447,6 +447,16 @@ def stopped_on_test(results: Iterable[RunResult]) -> dict[str, list[object]]:
     return folds
 
 
+def started_from_test(rows: Iterable[ModelRow]) -> dict[str, str]:
+    """Returns label -> the model of `warm_start` that may have learned from test queries."""
+    leaks = {}
+    for row in rows:
+        for run in row.runs:
+            if "leaks_from" in run.result.data:
+                leaks[row.label] = str(run.result.data["leaks_from"])
+    return leaks
+
+
 def _about_ensembles(rows: Sequence[ModelRow]) -> Iterator[Remark]:
     """Yields the mean weights of the members of each ensemble, and that their selection is a part of it."""
     for row in rows:

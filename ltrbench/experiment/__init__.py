@@ -580,6 +580,9 @@ def _record_of_data(
         data = {"name": data["name"], "fold": None, "train": data["train"]}
     if experiment.debias is not None:
         data["debias"] = experiment.debias
+    leak = _leak_of_start(experiment, splits)
+    if leak:
+        data["leaks_from"] = leak
     return data
 
 
@@ -649,21 +652,29 @@ def _notes_on_start(experiment: Experiment, splits: Splits) -> Iterator[str]:
             yield caution
     if not isinstance(experiment.origin, Final):
         yield from splits.notes
-    start = getattr(experiment.ranker, "warm_start", None)
+    leak = _leak_of_start(experiment, splits)
+    if leak:
+        yield (
+            f"The model in {leak} (warm_start) may have learned from queries of this validation and test "
+            "set. Give the folder of a run with the same data settings."
+        )
+
+
+def _leak_of_start(experiment: Experiment, splits: Splits) -> str:
+    """Returns the model, of `warm_start` or of a run before it, whose fit may have seen validation or test
+    queries; empty without one."""
+    start: str | None = getattr(experiment.ranker, "warm_start", None)
     if start is None or isinstance(experiment.origin, Final):
-        return
+        return ""
     try:
         data = read_run(Path(start)).result.data
     except ResultError:
-        data = {}
+        return start
     for name, split in splits:
         recorded = data.get(name, {}).get("fingerprint")
         if name != "train" and recorded != split.fingerprint:
-            yield (
-                f"The model in {start} (warm_start) may have learned from queries of this validation and "
-                "test set. Give the folder of a run with the same data settings."
-            )
-            return
+            return start
+    return str(data.get("leaks_from", ""))
 
 
 def _notes_on_end(ranker: Ranker) -> Iterator[str]:

@@ -190,9 +190,15 @@ class ResampleRecord(TypedDict):
 
 
 class DataRecord(TypedDict, total=False):
-    """`RunResult.data`."""
+    """`RunResult.data`.
+
+    Attributes:
+        leaks_from: model of `warm_start`, of this run or of the one it started from, that may have learned
+            from validation or test queries; absent without one.
+    """
 
     name: Name
+    leaks_from: str
     fold: int | None
     rule: str
     reading: Mapping[str, Any]

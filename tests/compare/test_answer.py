@@ -293,6 +293,20 @@ def test_a_model_that_was_stopped_by_the_test_set_is_not_recommended(
     )
 
 
+def test_a_model_whose_start_may_have_learned_from_test_is_not_recommended(
+    tmp_path: Path,
+) -> None:
+    judged = judgments(1, 150)
+    leaking = write(tmp_path / "a", "native", skill=3.0, judged=judged)
+    data = {**leaking.result.data, "leaks_from": "runs/old"}
+    leaking = replace(leaking, result=replace(leaking.result, data=data))
+    runs = [leaking, write(tmp_path / "b", "xgboost", skill=1.0, judged=judged)]
+    comparison = only(runs)
+    assert decided(comparison).models == ("xgboost",)
+    remarks = answer_of(comparison).remarks
+    assert any(mentions(remark, "native", "runs/old") for remark in remarks)
+
+
 def test_the_answer_of_six_models_fits_in_twenty_lines_of_a_hundred_columns(
     tmp_path: Path,
 ) -> None:

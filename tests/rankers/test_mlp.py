@@ -240,7 +240,16 @@ def test_a_fit_starts_from_a_saved_network_with_the_same_layers(tmp_path: Path) 
     again = replace(
         experiment, ranker=replace(still, warm_start=str(tmp_path / "done"))
     )
-    assert run(again, tmp_path / "again").result.notes == ()
+    # The data are those of its start, which started from another model.
+    result = run(again, tmp_path / "again").result
+    assert re.search(named, result.notes[0])
+    assert result.data["leaks_from"] == str(tmp_path / "run")
+    clean = replace(still, warm_start=None)
+    run(replace(experiment, ranker=clean), tmp_path / "clean")
+    of_clean = replace(still, warm_start=str(tmp_path / "clean"))
+    assert (
+        run(replace(experiment, ranker=of_clean), tmp_path / "next").result.notes == ()
+    )
 
 
 def test_a_feature_of_subnormal_numbers_is_named_and_the_weight_that_it_would_need() -> (
