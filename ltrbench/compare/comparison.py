@@ -229,6 +229,11 @@ class Comparison:
         return self.table.rows
 
     @property
+    def ranked(self) -> list[ModelRow]:
+        """The rows in the order of all tables: the best first; rows without a value last."""
+        return sorted(self.rows, key=lambda row: row.rank_by(self.metric))
+
+    @property
     def unpaired(self) -> tuple[ModelRow, ...]:
         """The rows without some test sets, whose means are over other queries."""
         paired = () if self.queries is None else self.queries.labels

@@ -182,7 +182,7 @@ def in_full(comparisons: Sequence[Comparison]) -> Table:
     )
     rows: list[dict[str, CellValue]] = []
     for comparison in comparisons:
-        for row in comparison.rows:
+        for row in comparison.ranked:
             values: dict[str, CellValue] = {
                 "data": comparison.data,
                 "model": row.label,
@@ -566,7 +566,7 @@ def _records_of(comparison: Comparison) -> dict[str, list[Any]]:
         "decision": _decision_record(comparison),
     }
     runs: list[dict[str, Any]] = []
-    for row in comparison.rows:
+    for row in comparison.ranked:
         runs.extend(_run_record(comparison, row, item) for item in row.evaluated)
     claims = comparison.claims
     tested = interactions(comparison, comparison.slices)
@@ -574,7 +574,7 @@ def _records_of(comparison: Comparison) -> dict[str, list[Any]]:
     return {
         "comparisons": [about],
         "runs": runs,
-        "rows": [_row_record(comparison, row) for row in comparison.rows],
+        "rows": [_row_record(comparison, row) for row in comparison.ranked],
         "pairs": [_pair_record(comparison, pair) for pair in claims],
         "slices": [of_data | asdict(each) for each in comparison.slices],
         "interactions": [of_data | asdict(each) for each in tested],

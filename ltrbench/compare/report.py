@@ -172,9 +172,9 @@ def _glossary_chapter() -> Chapter:
 
 def _provenance_chapter(comparisons: Sequence[Comparison], command: str) -> Chapter:
     """Returns one chapter for all data sets, because one sweep makes the runs on all of them."""
-    rows = itertools.chain.from_iterable(item.rows for item in comparisons)
+    rows = itertools.chain.from_iterable(item.ranked for item in comparisons)
     runs = list(itertools.chain.from_iterable(row.runs for row in rows))
-    lead = "One command per run, in the order of the table above; runs made from Python have none."
+    lead = "One command per run, in the order of the tables above; runs made from Python have none."
     words = [run.result.command for run in runs if run.result.command is not None]
     commands = dict.fromkeys(map(shlex.join, words))
     again: list[View] = []
@@ -489,7 +489,7 @@ def as_latex(comparison: Comparison) -> str:
         how = " ".join(filter(None, sentences))
     about = f"{visible(comparison.data)}, {_counts(comparison)}"
     columns = [item for item in columns_of_tables(comparison) if not item.is_cost]
-    table = leaderboard(Shown(comparison), comparison.rows, columns)
+    table = leaderboard(Shown(comparison), comparison.ranked, columns)
     return f"% {about}. {visible(how)}\n{table.latex()}"
 
 

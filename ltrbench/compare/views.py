@@ -7,7 +7,6 @@ records for JSON.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -248,14 +247,7 @@ class Shown:
     @cached_property
     def rows(self) -> list[ModelRow]:
         """The rows, the best first; rows without a value last."""
-
-        def order(row: ModelRow) -> float:
-            value = row.metrics[self.comparison.metric]
-            if value is None:
-                return math.inf
-            return -value
-
-        return sorted(self.comparison.rows, key=order)
+        return self.comparison.ranked
 
     @cached_property
     def series(self) -> list[Series]:

@@ -46,9 +46,9 @@ from ltrbench.compare.publish import (
     settings_to_rerun,
 )
 from ltrbench.compare.remarks import notes_of
-from ltrbench.compare.report import terms_of, text_over_data_sets
+from ltrbench.compare.report import chapters_of, terms_of, text_over_data_sets
 from ltrbench.compare.slicing import across
-from ltrbench.compare.views import Figures, Shown
+from ltrbench.compare.views import Code, Figures, Shown
 from ltrbench.errors import ResultError
 from ltrbench.metrics import DEFAULT, PRESETS, with_settings
 from ltrbench.rankers.importance import GAIN, Importances
@@ -514,6 +514,32 @@ def test_a_comparison_does_not_replace_the_files_of_a_run(tmp_path: Path) -> Non
         publish([], run.path)
 
 
+def test_every_output_has_the_rows_in_one_order(tmp_path: Path) -> None:
+    skills = {"worst": 0.0, "best": 3.0, "middle": 1.0}
+    runs = [
+        write(tmp_path / model, model, skill=skill, overrides=(f"model={model}",))
+        for model, skill in skills.items()
+    ]
+    comparison = only(runs)
+    publish([comparison], tmp_path / "out")
+    texts = [(tmp_path / "out" / f"table.{end}").read_text() for end in ("md", "tex")]
+    first_cells = [
+        re.findall(r"^\|? ?(\w+) +[|&]", text, re.MULTILINE) for text in texts
+    ]
+    labels = [row["model"] for row in in_full([comparison]).records()]
+    of_json = [row["label"] for row in comparisons_as_json([comparison])["rows"]]
+    provenance = chapters_of([comparison])[-2]
+    (commands,) = [
+        view.text
+        for section in provenance.sections
+        for view in section.parts
+        if isinstance(view, Code)
+    ]
+    of_commands = re.findall(r"model=(\w+)", commands)
+    for cells in (*first_cells, labels, of_json, of_commands):
+        assert [name for name in cells if name in skills] == ["best", "middle", "worst"]
+
+
 def test_every_machine_and_commit_of_the_runs_is_named(tmp_path: Path) -> None:
     here = {"cpu": "some", "cores": 2}
     there = {"cpu": "other", "cores": 8}
@@ -629,7 +655,8 @@ def test_a_mean_time_is_over_the_runs_that_ran_alone(tmp_path: Path) -> None:
     ]
     assert mentions(notes, "1 of 4 runs of native")
     record = json.loads(json.dumps(comparisons_as_json([comparison]), allow_nan=False))
-    assert [row["seconds"] for row in record["rows"]] == [dict.fromkeys(TIMES, 2.0), {}]
+    seconds = {row["label"]: row["seconds"] for row in record["rows"]}
+    assert seconds == {"native": dict.fromkeys(TIMES, 2.0), "xgboost": {}}
 
 
 def test_p_values_against_a_baseline_are_adjusted_over_fewer_pairs_than_over_all(
