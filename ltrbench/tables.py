@@ -24,7 +24,13 @@ from pathlib import Path
 from typing import Any
 
 from ltrbench.errors import ConfigError, did_you_mean
-from ltrbench.untrusted import in_latex, in_markdown, in_table, visible
+from ltrbench.untrusted import (
+    in_latex,
+    in_markdown,
+    in_table,
+    prose_in_markdown,
+    visible,
+)
 
 # ---- Number formats.
 
@@ -181,7 +187,7 @@ def paragraph(text: str, width: int | None, indent: str = "") -> str:
         width: None: one line of Markdown.
     """
     if width is None:
-        return in_markdown(text)
+        return prose_in_markdown(text)
     return textwrap.fill(
         visible(text),
         width,

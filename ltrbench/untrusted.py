@@ -115,7 +115,7 @@ def _refuse(path: Path, reason: str, remedy: str) -> NoReturn:
 # ---- Escapes names from data files and run folders for each output format.
 #
 #     visible       terminal, messages, plots, HTML, CSV, MLflow: control characters as \x1b, \n, \u202e
-#     in_markdown   Markdown: no HTML, links or images; inside a table no end of the cell
+#     in_markdown   Markdown: no markup; inside a table no end of the cell
 #     in_latex      LaTeX: its special characters
 #     (JSON)        json.dumps escapes control characters and all characters outside ASCII
 #
@@ -130,7 +130,9 @@ _UNSEEN_BUT_LINES = re.compile(rf"(?!\n){_UNSEEN.pattern}")
 
 _TAG = re.compile(r"<(?=[A-Za-z/!?])")
 _ENTITY = re.compile(r"&(?=#?\w+;)")
-_BAR = re.compile(r"(\\*)\|")
+_BAR = re.compile(r"(\\*)(\|)")
+# Inside a word, an underscore is no emphasis.
+_MARK = re.compile(r"(\\*)([*`]|(?<![^\W_])_|_(?![^\W_]))")
 
 _AFTER_BACKSLASH = {character: f"\\{character}" for character in "&%$#_{}"}
 _LATEX = str.maketrans(
@@ -175,12 +177,19 @@ def in_markdown(text: str, cell: bool = False) -> str:
 
     >>> print(in_markdown("<img src=x> p < 0.05 [a](b)"))
     &lt;img src=x> p < 0.05 [a]\(b)
+    >>> print(in_markdown("**x** `y` __z__ num_leaves"))
+    \*\*x\*\* \`y\` \_\_z\_\_ num_leaves
     >>> print(in_markdown(r"a\|b", cell=True))
     a\\\|b
     """
-    without_entities = _ENTITY.sub("&amp;", visible(text))
-    shown = _TAG.sub("&lt;", without_entities).replace("](", r"]\(")
+    shown = _MARK.sub(_with_backslash, prose_in_markdown(text))
     return _in_cell(shown) if cell else shown
+
+
+def prose_in_markdown(text: str) -> str:
+    """Returns prose for Markdown without HTML, links and images; code in backticks and emphasis stay."""
+    without_entities = _ENTITY.sub("&amp;", visible(text))
+    return _TAG.sub("&lt;", without_entities).replace("](", r"]\(")
 
 
 def in_table(text: str) -> str:
@@ -189,8 +198,12 @@ def in_table(text: str) -> str:
 
 
 def _in_cell(text: str) -> str:
-    # A preceding backslash would escape the backslash of the bar, and the bar would end the cell.
-    return _BAR.sub(lambda match: f"{match[1] * 2}\\|", text)
+    return _BAR.sub(_with_backslash, text)
+
+
+def _with_backslash(match: re.Match[str]) -> str:
+    """Returns a character after its backslash: an earlier backslash would escape that of the character."""
+    return f"{match[1] * 2}\\{match[2]}"
 
 
 def in_latex(text: str) -> str:

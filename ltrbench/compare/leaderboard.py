@@ -342,8 +342,9 @@ def _columns_of_differences(comparison: Comparison) -> Iterator[Column]:
             return difference_cell(pair)
         if row.label != comparison.baseline:
             return TableCell(text="not paired")
+        # The page sorts by values, and the baseline is between the better and the worse rows.
         return TableCell(
-            text="baseline" if comparison.settings.names_baseline else DASH
+            0.0, text="baseline" if comparison.settings.names_baseline else DASH
         )
 
     def claim(kind: str) -> Callable[[ModelRow], Cell]:

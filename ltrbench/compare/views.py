@@ -19,7 +19,7 @@ from ltrbench.compare.remarks import Note
 from ltrbench.compare.table import ModelRow
 from ltrbench.plots import Page, Series, colour_of
 from ltrbench.tables import Table, TableCell, anchor, paragraph
-from ltrbench.untrusted import in_markdown, visible
+from ltrbench.untrusted import prose_in_markdown, visible
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -206,7 +206,7 @@ def as_text(view: View, width: int | None, glossary_file: str | None = None) -> 
         case Code(text):
             # Viewers without code blocks would interpret markup. Four spaces make a code block.
             is_block = width is None and "<" in text
-            return f"    {in_markdown(text) if is_block else visible(text)}"
+            return f"    {prose_in_markdown(text) if is_block else visible(text)}"
         case GroupedNotes(group, notes):
             heading = group if width is not None else f"**{group}**"
             if glossary_file is None:

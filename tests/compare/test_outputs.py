@@ -54,6 +54,7 @@ from ltrbench.metrics import DEFAULT, PRESETS, with_settings
 from ltrbench.rankers.importance import GAIN, Importances
 from ltrbench.runs import Run
 from ltrbench.tables import Table, anchor
+from ltrbench.untrusted import in_markdown
 
 FOLDS = (1, 2, 3, 4)
 
@@ -132,7 +133,8 @@ def test_csv_frame_json_text_and_report_show_the_same_values(tmp_path: Path) -> 
     for row, of_csv, of_json, of_frame in zip(
         comparison.rows, in_csv, in_json, in_frame, strict=True
     ):
-        line = next(line for line in text if line.startswith(f"| {row.label} "))
+        label = in_markdown(row.label, cell=True)
+        line = next(line for line in text if line.startswith(f"| {label} "))
         cells = in_report[row.label]
         assert of_csv["model"] == of_json["label"] == of_frame["model"] == row.label
         assert float(of_csv["ndcg@10"]) == of_frame["ndcg@10"] == row.metrics["ndcg@10"]
@@ -538,6 +540,23 @@ def test_every_output_has_the_rows_in_one_order(tmp_path: Path) -> None:
     of_commands = re.findall(r"model=(\w+)", commands)
     for cells in (*first_cells, labels, of_json, of_commands):
         assert [name for name in cells if name in skills] == ["best", "middle", "worst"]
+
+
+def test_the_baseline_is_sorted_by_a_difference_of_0_which_no_file_has(
+    tmp_path: Path,
+) -> None:
+    skills = {"low": 0.0, "high": 3.0}
+    comparison = only(
+        [write(tmp_path / m, m, skill=skill) for m, skill in skills.items()]
+    )
+    table = leaderboard_section(Shown(comparison)).parts[0]
+    assert isinstance(table, Table)
+    (column,) = [n for n, name in enumerate(table.header) if "difference" in name]
+    keys = [row[column].known for row in table.cells()]
+    assert keys == [0.0, pytest.approx(comparison.claim("low").shown_difference)]
+    records = in_full([comparison]).records()
+    assert records[0]["difference"] is None
+    assert comparisons_as_json([comparison])["rows"][0]["difference"] is None
 
 
 def test_every_machine_and_commit_of_the_runs_is_named(tmp_path: Path) -> None:
