@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import csv
 import json
 import logging
 import math
+import re
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -159,6 +159,8 @@ def parse_value(text: str) -> Any:
 
     >>> [parse_value(text) for text in ("True", "3", "[a,b]", '["a, b", c]', "[]", "grade", '"7"')]
     [True, 3, ['a', 'b'], ['a, b', 'c'], [], 'grade', '7']
+    >>> parse_value("['-1.0', 'c, d', don't]")
+    ['-1.0', 'c, d', "don't"]
     >>> parse_value("{day: 2026-01-01}"), parse_value('{"day": "2026-01-01"}')
     ({'day': '2026-01-01'}, {'day': '2026-01-01'})
     """
@@ -186,14 +188,20 @@ def _mapping(text: str) -> Any:
     return override.value()
 
 
+_ITEM = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|([^,]*?))\s*,""")
+"""An item of a list with a comma after it: in quotes, or without."""
+
+
 def _texts_of_list(text: str) -> list[str]:
-    """Returns the texts of a list in JSON, or with quotes only where a text has a comma."""
+    """Returns the texts of a list in JSON, or as in an override: quotes of either kind are optional."""
     with contextlib.suppress(ValueError):
         items = json.loads(text)
         if all(isinstance(item, str) for item in items):
             return [*items]
-    rows = csv.reader([text[1:-1]], skipinitialspace=True)
-    return [item.strip() for item in next(rows, [])]
+    items = text[1:-1].strip()
+    if not items:
+        return []
+    return ["".join(parts) for parts in _ITEM.findall(f"{items},")]
 
 
 def refuse_ineffective(*options: str, without: str = "", beside: str = "") -> None:

@@ -25,6 +25,7 @@ from ltrbench.data.splits import (
     split_latest,
     split_queries,
 )
+from ltrbench.data.store import write_store
 from ltrbench.data.tables import read_table, write_table
 
 __all__ = [
@@ -46,5 +47,6 @@ __all__ = [
     "split_latest",
     "split_queries",
     "write_letor",
+    "write_store",
     "write_table",
 ]

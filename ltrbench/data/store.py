@@ -460,7 +460,8 @@ def _check_as_in_training(
         if known.get(name) != expected.get(name):
             raise DataError(
                 f"{store}: the categories of '{name}' are not those of the training data. Build the store "
-                "again in Python: write_store(PATH, read_table(FILE, categories=train.categories))."
+                "again with --read 'categories={...}' of manifest.json in the training store, or "
+                "in Python with write_store(PATH, read_table(FILE, categories=train.categories))."
             )
     if dates is None:
         return

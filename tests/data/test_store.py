@@ -26,8 +26,10 @@ from ltrbench.data import (
     read_data,
     read_features,
     read_letor,
+    read_table,
     tables,
     write_letor,
+    write_store,
     write_table,
 )
 from ltrbench.data import store as cache_module
@@ -44,7 +46,6 @@ from ltrbench.data.store import (
     read_manifest,
     read_store,
     shards_of,
-    write_store,
 )
 from ltrbench.errors import DataError
 
@@ -271,6 +272,31 @@ def test_columns_are_matched_by_name_unless_they_are_numbers(tmp_path: Path) -> 
         match=naming(store, "2 features", "3 were expected", "num_features=3"),
     ):
         read_data(store, 3)
+
+
+def test_another_table_gets_the_categories_of_the_training_store(
+    tmp_path: Path,
+) -> None:
+    table = "query_id,label,brand\n1,0,{}\n1,1,ä\n"
+    for name, brand in (("train", "x"), ("test", "b")):
+        (tmp_path / f"{name}.csv").write_text(table.format(brand))
+    files = {name: tmp_path / f"{name}.csv" for name in ("train", "test")}
+    train = built(files["train"], tmp_path / "train", "categorical=[brand]")
+    other = built(files["test"], tmp_path / "other", "categorical=[brand]")
+    categories = read_manifest(train).categories
+    with pytest.raises(DataError, match=naming(other, "'brand'", "categories={...}")):
+        read_data(other, categories=categories)
+    test = built(
+        files["test"],
+        tmp_path / "test",
+        "categorical=[brand]",
+        f"categories={json.dumps(categories)}",
+    )
+    of_table = read_table(files["test"], categories=categories, categorical=["brand"])
+    write_store(str(tmp_path / "python"), of_table)
+    for store in (test, tmp_path / "python"):
+        features = read_data(store, categories=categories).features
+        np.testing.assert_array_equal(features[:], of_table.features)
 
 
 # Writing
