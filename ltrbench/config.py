@@ -9,6 +9,7 @@ import dataclasses
 import functools
 import keyword
 import re
+import shlex
 import typing
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -115,6 +116,10 @@ def composed(*overrides: str) -> DictConfig:
 
 def composition_message(error: BaseException) -> str:
     """Returns Hydra's message about a configuration, with its cause, and with the key that was meant."""
+    from hydra.errors import OverrideParseException
+
+    if isinstance(error, OverrideParseException) and "=" in error.override:
+        return _no_such_value(error.override)
     text = str(error).strip()
     cause = error.__cause__
     key = re.search(r"Could not (?:override|delete from config\.) '([^']+)'", text)
@@ -130,6 +135,16 @@ def composition_message(error: BaseException) -> str:
     if cause is None or str(cause) in text:
         return text
     return f"{text}\n{cause}"
+
+
+def _no_such_value(override: str) -> str:
+    """Returns the message about a setting that Hydra cannot parse."""
+    key = override.partition("=")[0]
+    example = shlex.quote(f'{key}=["lä.txt","b (1).txt"]')
+    return (
+        f"{override} has a value that cannot be parsed. Close each bracket and quote, and put texts with "
+        f"letters such as ä, parentheses or = in double quotes, as in {example}."
+    )
 
 
 def _no_such_key(key: str, cause: BaseException | None) -> str:

@@ -204,8 +204,13 @@ def find_class(target: str, kind: type[Any], key: str) -> type[Any]:
     try:
         target_class = getattr(import_user_module(module_name), class_name)
     except Exception as error:
+        remedy = ""
+        if module_name.startswith("results."):
+            remedy = (
+                " The studies of ltrbench run in a checkout of it, in its top folder."
+            )
         raise ConfigError(
-            f"{key}._target_ is '{target}', which cannot be imported: {error}."
+            f"{key}._target_ is '{target}', which cannot be imported: {error}.{remedy}"
         ) from error
     reason = ""
     if not (isinstance(target_class, type) and issubclass(target_class, kind)):

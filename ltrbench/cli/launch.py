@@ -391,7 +391,28 @@ def _several_values(arguments: Sequence[str], overrides: list[str]) -> str:
 def _whole_forms(overrides: Sequence[str]) -> list[str]:
     for short, whole in _SHORT_FORMS:
         overrides = [short.sub(whole, override) for override in overrides]
-    return [_with_yaml(override) for override in overrides]
+    return [_with_yaml(_in_quotes(override)) for override in overrides]
+
+
+_NEEDS_QUOTES = re.compile(r"(?P<key>[^=\s]+)=(?P<value>[^\[{'\",\\$][^\",\\$]*)")
+"""A setting with a text that can stand in quotes as it is: neither a list, a mapping nor several values."""
+
+
+def _in_quotes(override: str) -> str:
+    """Returns an override whose text Hydra cannot parse, such as a path with an ä or a parenthesis, with the
+    text in quotes; others as they are.
+
+    >>> [_in_quotes(f"data.train={path}") for path in ("a.txt", "lä (1).txt", "[lä.txt]")]
+    ['data.train=a.txt', 'data.train="lä (1).txt"', 'data.train=[lä.txt]']
+    """
+    match = _NEEDS_QUOTES.fullmatch(override)
+    if match is None:
+        return override
+    try:
+        OverridesParser.create().parse_override(override)
+    except HydraException:
+        return f'{match["key"]}="{match["value"]}"'
+    return override
 
 
 def _with_yaml(override: str) -> str:

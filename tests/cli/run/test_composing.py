@@ -23,7 +23,12 @@ from paths import CONF
 
 from ltrbench.cli import launch
 from ltrbench.cli.launch import Composer, Composition, check_keys, new_folder
-from ltrbench.config import build_experiment, build_tracker, register_schema
+from ltrbench.config import (
+    build_experiment,
+    build_tracker,
+    composed,
+    register_schema,
+)
 from ltrbench.errors import ConfigError, ResultError
 from ltrbench.experiment import Experiment
 from ltrbench.folders import conf_dir, find_class
@@ -182,6 +187,8 @@ def test_a_class_outside_the_environment_is_named() -> None:
         match=naming("'no_such_module.Ranker'", "module named 'no_such_module'"),
     ):
         find_class("no_such_module.Ranker", Ranker, "model")
+    with pytest.raises(ConfigError, match=naming("results.study.Study", "checkout")):
+        find_class("results.study.Study", Ranker, "study")
     with pytest.raises(ConfigError, match=naming("ltrbench.rankers.random", "'Randm'")):
         find_class("ltrbench.rankers.random.Randm", Ranker, "model")
     for target, lacks in (
@@ -193,6 +200,21 @@ def test_a_class_outside_the_environment_is_named() -> None:
             ConfigError, match=naming("model._target_", f"'{target}'", lacks, "Ranker")
         ):
             find_class(target, Ranker, "model")
+
+
+@pytest.mark.parametrize("path", ["lä.txt", "b(1).txt", "day=1/a.txt", "a's & b.txt"])
+def test_a_path_needs_no_quotes_whatever_its_characters(path: str) -> None:
+    _, overrides = launch.flags_and_overrides(["data=letor", f"data.train={path}"])
+    assert composed(*overrides).data.train == path
+
+
+@pytest.mark.parametrize("value", ["[lä.txt,b.txt]", "lä.txt,b.txt", "choice(1,2"])
+def test_a_value_that_cannot_be_parsed_is_named_with_the_remedy(value: str) -> None:
+    words = [f"data.train={value}"]
+    _, overrides = launch.flags_and_overrides(["data=letor", *words])
+    message = naming(words[0], 'data.train=["')
+    with pytest.raises(ConfigError, match=message):
+        composed(*overrides)
 
 
 def test_a_name_that_no_registry_takes_is_refused_before_any_work() -> None:
