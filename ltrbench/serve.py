@@ -37,7 +37,8 @@ try:
     from starlette.routing import Route
 except ImportError as error:
     raise ConfigError(
-        "serve needs Starlette, uvicorn and orjson: pip install 'ltrbench[serve]'"
+        "serve, and frontier, which times the answers of the service, need Starlette, uvicorn and orjson: "
+        "pip install 'ltrbench[serve]'"
     ) from error
 
 import numpy as np
