@@ -297,18 +297,17 @@ def _add_to_blocks(
 ) -> None:
     for block in range(part[0], part[1]):
         documents = slice(block * _BLOCK, min((block + 1) * _BLOCK, len(scores)))
-        _one_block(*trees, features[documents], scores[documents])
+        _one_block(trees, features[documents], scores[documents])
 
 
 @kernel
 def _one_block(
-    roots: NDArray[np.int64],
-    nodes: FlatTree,
-    is_strict: bool,
+    trees: FlatTrees,
     features: NDArray[np.floating[Any]],
     scores: NDArray[np.floating[Any]],
 ) -> None:
     """Adds the values of all trees to the scores of a block of documents, in the order of the trees."""
+    roots, nodes, is_strict = trees
     for t in range(len(roots)):
         root = np.uint64(roots[t])
         for d in range(len(scores)):
