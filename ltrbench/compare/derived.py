@@ -1037,7 +1037,7 @@ def _of_absent_features(
     ranker: ImportedRanker, like: Run, features: AnyFeatures
 ) -> Iterator[str]:
     """Yields a note if zeros of LETOR text may be absent features, which XGBoost itself reads as missing."""
-    if like.result.settings.get("data", {}).get("absent") != 0:
+    if like.result.reading.get("absent") != 0:
         return
     parted = set()
     for split in splits_of(ranker.trees()):
