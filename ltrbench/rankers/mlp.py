@@ -5,9 +5,9 @@ parameters (vector-Jacobian product). The forward pass and this step are compile
 A batch is a table with a row of places for each of its queries, padded to few sizes; in prediction
 without context, rows are blocks of documents of any queries.
 
-A compiled function runs on one thread, so that the bits of a model do not depend on the number of threads
-[measured, MLP 136-256-128-1: a second thread saves a third of the time]. Prediction distributes batches over
-threads [bench_networks.py, 222,000 documents, two cores: 0.9 s for an epoch, 0.6 microseconds for a score].
+A compiled function runs on one thread. Threads compute the two shares of a batch in a fit, and the batches of
+a prediction, so that no bits depend on the number of threads [bench_networks.py, 222,000 documents, MLP
+136-256-128-1, two cores: 0.7 s for an epoch, 0.7 microseconds for a score].
 
 With attention, the last bits of a score depend on the number of rows of its batch, that is on the number of
 queries of about its size that are scored together [measured, widths 16 to 256: differences up to 1e-6; the
