@@ -241,19 +241,16 @@ def _num_places(size: int, least: int = 8) -> int:
     return places
 
 
-_SHARES = 2
-_PLACES = 512
-"""Maximum number of shares of a batch, and minimum number of places of a share [measured: more shares take
-less time in processors' caches, but each call costs some]."""
+_SHARED = 1024
+"""Minimum number of places of a batch of a fit that is computed in two shares."""
 
 
 def _num_shares(num_lists: int, num_places: int) -> int:
     """Returns the number of equal shares of a batch that threads compute at the same time in a fit."""
-    num_shares = 1
-    most = min(_SHARES, num_lists * num_places // _PLACES)
-    while 2 * num_shares <= most and num_lists % (2 * num_shares) == 0:
-        num_shares *= 2
-    return num_shares
+    is_even = num_lists % 2 == 0
+    if is_even and num_lists * num_places >= _SHARED:
+        return 2
+    return 1
 
 
 def _table(
@@ -619,30 +616,15 @@ class _Fit:
         num_shares = 1
         if ranker.norm != "batch":
             num_shares = _num_shares(num_lists, num_places)
-        masks = np.split(mask, num_shares)
         seeds = np.random.SeedSequence([ranker.seed, self._num_steps])
-
-        def forward(share: Any) -> Any:
-            rows, mask, seed = share
-            return _forward(
-                self._parameters,
-                self._fixed,
-                self._features[rows],
-                mask,
-                seed,
-                rates=(ranker.dropout, ranker.noise),
-                layers=self._layers,
-                uses=(ranker.dropout > 0, ranker.noise > 0),
-            )
-
-        shares = zip(
+        shares = (
             np.split(rows, num_shares),
-            masks,
+            np.split(mask, num_shares),
             seeds.generate_state(num_shares),
-            strict=True,
         )
-        found = list(pool.map(forward, shares))
+        found = list(pool.map(self._forward_share, *shares))
         outputs, pull_backs, fixed = zip(*found, strict=True)
+        # Only batch normalisation changes them, and its batches have one share.
         self._fixed = fixed[0]
         documents = rows[mask]
         self._scores[documents] = np.concatenate(outputs)[mask]
@@ -672,6 +654,21 @@ class _Fit:
             optimizer=ranker.optimizer,
         )
         self._num_steps += 1
+
+    def _forward_share(
+        self, rows: NDArray[np.int64], mask: NDArray[np.bool_], seed: np.uint32
+    ) -> Any:
+        ranker = self._ranker
+        return _forward(
+            self._parameters,
+            self._fixed,
+            self._features[rows],
+            mask,
+            seed,
+            rates=(ranker.dropout, ranker.noise),
+            layers=self._layers,
+            uses=(ranker.dropout > 0, ranker.noise > 0),
+        )
 
     def _learning_rate(self, steps_of_epoch: int) -> float:
         """Returns the learning rate of the next step by the schedule."""

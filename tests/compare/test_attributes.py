@@ -19,6 +19,7 @@ from scipy import stats
 from scipy.stats import spearmanr
 
 from ltrbench.compare import (
+    Comparison,
     Settings,
     compare,
     compare_importances,
@@ -243,16 +244,21 @@ def judged() -> Judgments:
     return Judgments(labels=labels, query_start=starts)
 
 
-def test_an_interaction_of_two_slices_is_welchs_t_test_of_their_differences(
-    tmp_path: Path,
-) -> None:
+def compared(folder: Path) -> Comparison:
     models = {"native": 3.0, "xgboost": 2.9, "random_": 0.0}
     runs = [
-        toy_runs.write(tmp_path / model, model, fold=None, skill=skill, judged=judged())
+        toy_runs.write(folder / model, model, fold=None, skill=skill, judged=judged())
         for model, skill in models.items()
     ]
     settings = Settings(metric="ndcg@10", baseline="native", num_draws=20)
     (comparison,) = compare(runs, settings=settings)
+    return comparison
+
+
+def test_an_interaction_of_two_slices_is_welchs_t_test_of_their_differences(
+    tmp_path: Path,
+) -> None:
+    comparison = compared(tmp_path)
     base, *others = comparison.queries.sample.values
     sliced = slices(comparison, ["query_size", "query_size"])
     assert [item.name for item in sliced] == ["4", "12"]
@@ -269,13 +275,7 @@ def test_an_interaction_of_two_slices_is_welchs_t_test_of_their_differences(
 
 
 def test_the_report_and_the_record_adjust_an_interaction_alike(tmp_path: Path) -> None:
-    models = {"native": 3.0, "xgboost": 2.9, "random_": 0.0}
-    runs = [
-        toy_runs.write(tmp_path / model, model, fold=None, skill=skill, judged=judged())
-        for model, skill in models.items()
-    ]
-    settings = Settings(metric="ndcg@10", baseline="native", num_draws=20)
-    (comparison,) = compare(runs, settings=settings)
+    comparison = compared(tmp_path)
     requested = slices(comparison, ["query_size"])
     sliced = replace(comparison, slices=requested)
     chapter, *_ = chapters_of([sliced])
@@ -287,4 +287,4 @@ def test_the_report_and_the_record_adjust_an_interaction_alike(tmp_path: Path) -
         row["p_adjusted"] for row in comparisons_as_json([sliced])["interactions"]
     ]
     assert of_report[: len(of_record)] == of_record
-    assert len(of_report) > len(of_record) == len(models) - 1
+    assert len(of_report) > len(of_record) == len(comparison.rows) - 1
