@@ -26,6 +26,8 @@ use_own_temporary_folder()
 
 # As `make` sets it: the threads of LightGBM and XGBoost would otherwise spin beside other processes.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+# NumPy's threads spin too, and no policy forbids it; the test processes keep all cores busy without them.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # The workers of a cluster are forked from a process that has imported Dask, which takes seconds.
 os.environ.setdefault("DASK_DISTRIBUTED__WORKER__MULTIPROCESSING_METHOD", "forkserver")
 # Networks are compiled for seconds for each shape of a batch; the next run of the suite reads them from here.
