@@ -154,10 +154,11 @@ def test_a_network_is_certified_in_onnx_and_refused_by_name_elsewhere(
         "width": 16,
     }
     ranker = attentive if context == "attention" else MlpRanker(**settings).fit(TRAIN)
-    done = run(
-        Experiment(model=context, ranker=replace(ranker, num_epochs=1), source=SOURCE),
-        tmp_path / "run",
+    trained = replace(ranker, num_epochs=1)
+    experiment = Experiment(
+        model=context, ranker=trained, source=SOURCE, importance=None
     )
+    done = run(experiment, tmp_path / "run")
     model = replace(shipped_model(done, ranker), feature_names=TRAIN.feature_names)
     target, data = OnnxTarget(), TRAIN.take_queries(np.arange(8)).in_memory()
     export = target.export(model)

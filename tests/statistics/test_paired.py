@@ -56,7 +56,7 @@ def test_t_is_scipys() -> None:
 @pytest.mark.parametrize("decimals", [0, 1, 12])  # many, few and no ties and zeros
 def test_wilcoxon_is_scipys(count: int, decimals: int) -> None:
     generator = np.random.default_rng(count)
-    for centre in (0.0, 0.2, 2.0):
+    for centre in (0.0, 2.0):
         differences = generator.normal(centre, 1, count).round(decimals)
         if not differences.any():
             continue
