@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hydra import compose, initialize_config_dir
+from composed_jobs import composer
 from messages import naming
 from numpy.typing import NDArray
 from paths import USER_BACKEND
 from scipy.sparse import csr_array
 
-from ltrbench.config import build, build_experiment, register_schema, resolved
+from ltrbench.config import build, build_experiment, resolved
 from ltrbench.data import RankingDataset
 from ltrbench.data.features import FeatureMatrix
 from ltrbench.errors import ConfigError, DataError, LtrbenchError
@@ -93,19 +93,10 @@ def make(model: str, *overrides: str) -> Ranker:
 
 @cache
 def composed(model: str, *overrides: str) -> Any:
-    """Returns a configuration, which no test changes. Hydra takes a quarter of a second for it."""
-    register_schema()
-    with initialize_config_dir(str(conf_dir()), version_base="1.3"):
-        return compose(
-            "config",
-            overrides=[
-                f"hydra.searchpath=[file://{USER_BACKEND / 'conf'}]",
-                f"model={model}",
-                "params.num_trees=15",
-                *SMALLER.get(model, ()),
-                *overrides,
-            ],
-        )
+    """Returns a configuration, which no test changes."""
+    smaller = SMALLER.get(model, ())
+    words = [f"model={model}", "params.num_trees=15", *smaller, *overrides]
+    return composer(f"file://{USER_BACKEND / 'conf'}").composed(words)[0]
 
 
 def make_data(

@@ -5,16 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from hydra import compose, initialize_config_dir
+from composed_jobs import composer
 
-from ltrbench.config import build, register_schema
+from ltrbench.config import build
 from ltrbench.data import RankingDataset
 from ltrbench.data.letor import read_letor
-from ltrbench.folders import conf_dir
 from ltrbench.models.trees import InnerNode, Leaf, WeightedTree
 from ltrbench.rankers import BoostingRanker
 from ltrbench.rankers.base import trees_of
@@ -34,18 +32,10 @@ from results.parity.run import (
 pytestmark = pytest.mark.slow
 
 
-def composed(*overrides: str) -> Any:
-    register_schema()
-    with initialize_config_dir(str(conf_dir()), version_base="1.3"):
-        return compose("config", overrides=["experiment=parity", *overrides])
-
-
 def make(name: str, num_trees: int, **fields: object) -> BoostingRanker:
     overrides = [f"params.num_trees={num_trees}", "early_stopping=null"]
-    overrides += [
-        f"+study.models.{name}.{key}={value}" for key, value in fields.items()
-    ]
-    config = composed(*(override.replace("+study", "study") for override in overrides))
+    overrides += [f"study.models.{name}.{key}={value}" for key, value in fields.items()]
+    config, _ = composer().composed(["experiment=parity", *overrides])
     return build(config.study.models, name, BoostingRanker)
 
 

@@ -7,17 +7,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from composed_jobs import composer
 from golden_files import golden_file
-from hydra import compose, initialize_config_dir
 from messages import naming
 from numpy.typing import NDArray
 from sklearn.tree import DecisionTreeRegressor
 
-from ltrbench.config import build, register_schema
+from ltrbench.config import build
 from ltrbench.data import RankingDataset
 from ltrbench.data.letor import read_letor
 from ltrbench.errors import ConfigError
-from ltrbench.folders import conf_dir
 from ltrbench.metrics import evaluate, preset
 from ltrbench.native.objectives.lambdas import prepare
 from ltrbench.rankers.native import NativeRanker, pairs_of
@@ -27,10 +26,8 @@ NAMES = ["lightgbm", "xgboost", "ranklib", "pyltr"]
 
 
 def make(name: str, *overrides: str) -> NativeRanker:
-    register_schema()
-    with initialize_config_dir(str(conf_dir()), version_base="1.3"):
-        chosen = compose("config", overrides=[f"model=native_{name}", *overrides])
-        return build(chosen, "model", NativeRanker)
+    chosen, _ = composer().composed([f"model=native_{name}", *overrides])
+    return build(chosen, "model", NativeRanker)
 
 
 def made_up(seed: int = 0) -> RankingDataset:
