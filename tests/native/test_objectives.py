@@ -134,7 +134,7 @@ def test_an_objective_without_a_loss_raises(objective: Objective) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "objective"), LOSSES)
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 2**32))
 def test_gradients_are_the_derivative_of_the_loss_and_hessians_the_second(
     name: str, objective: Objective, seed: int

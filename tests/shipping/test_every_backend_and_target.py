@@ -250,7 +250,7 @@ def many_stumps(count: int) -> Ensemble:
 def test_a_model_without_its_last_tree_is_refused(
     name: str, options: dict[str, Any]
 ) -> None:
-    ensemble, target = many_stumps(300), target_of(name, options)
+    ensemble, target = many_stumps(150), target_of(name, options)
     data = random_data(
         (np.abs(np.random.default_rng(1).normal(size=(40, 3))) + 0.1).astype(np.float32)
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -80,13 +81,15 @@ def test_native_pyltr_grows_the_trees_of_scikit_learn_on_its_lambdas() -> None:
 # `model=native_ranklib` against RankLib's output on MQ2008
 
 
-def whole_fit() -> NativeRanker:
-    """Returns RankLib's default fit, which stops after 101 trees without improvement."""
-    return make(
+@cache
+def whole_fit(folder: Path) -> NativeRanker:
+    """Returns RankLib's default fit to a fold, which stops after 101 trees without improvement."""
+    ranker = make(
         "ranklib",
         "params.num_trees=1000",
         "early_stopping={metric: ndcg@10, patience: 101, convention: ranklib}",
     )
+    return ranker.fit(read_letor(folder / "train.txt"), read_letor(folder / "vali.txt"))
 
 
 @pytest.mark.slow
@@ -115,10 +118,8 @@ def test_the_whole_model_equals_ranklibs(letor_data: Callable[[str], Path]) -> N
     printed = (
         golden_file("ranklib_MQ2008_Fold1_test_scores.txt").read_text().splitlines()
     )
-    train, valid, test = (
-        read_letor(folder / f"{name}.txt") for name in ("train", "vali", "test")
-    )
-    ranker = whole_fit().fit(train, valid)
+    train, test = (read_letor(folder / f"{name}.txt") for name in ("train", "test"))
+    ranker = whole_fit(folder)
     assert ranker.summary is not None
     assert ranker.summary.num_trees == len(model)
     expected = np.sum([ranklib_scores(tree, train.features) for tree in model], axis=0)
@@ -134,18 +135,17 @@ def test_the_whole_model_equals_ranklibs(letor_data: Callable[[str], Path]) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("fold", "printed"), RANKLIB_NDCG.items())
+@pytest.mark.parametrize("fold", [1, 2])
 def test_with_early_stopping_it_has_ranklibs_test_ndcg(
-    fold: int, printed: float, letor_data: Callable[[str], Path]
+    fold: int, letor_data: Callable[[str], Path]
 ) -> None:
+    """Of the other folds, the study of parity reports the values (results/parity)."""
     folder = letor_data("MQ2008") / f"Fold{fold}"
-    train, valid, test = (
-        read_letor(folder / f"{name}.txt") for name in ("train", "vali", "test")
-    )
-    scores = whole_fit().fit(train, valid).predict(test.features)
+    test = read_letor(folder / "test.txt")
+    scores = whole_fit(folder).predict(test.features)
     got = evaluate(test, scores, ["ndcg@10"], convention=preset("ranklib")).means[
         "ndcg@10"
     ]
     # The required tolerance is 0.01 on the mean of the folds. The values agreed to the printed digits when
     # this was written; near ties that rounding decides may give other splits on another machine.
-    assert got == pytest.approx(printed, abs=0.01)
+    assert got == pytest.approx(RANKLIB_NDCG[fold], abs=0.01)
