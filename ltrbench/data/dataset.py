@@ -531,13 +531,17 @@ class Judgments:
         distinct, grades = np.unique(self.labels, return_inverse=True)
         return read_only(grades), len(distinct)
 
-    @cached_property
-    def labels_best_first(self) -> Labels:
-        """(D,), labels of each query in descending order: the ideal ranking."""
+    def sort_labels(self) -> Labels:
+        """Returns the (D,) labels of each query in descending order. Not kept, as a fit uses them once."""
         # Not `query_of_document`, which would keep 8 bytes a document during a fit.
         queries = np.repeat(np.arange(self.num_queries), self.query_sizes)
         best_first = np.lexsort((-self.labels, queries))
-        return read_only(self.labels[best_first])
+        return self.labels[best_first]
+
+    @cached_property
+    def labels_best_first(self) -> Labels:
+        """(D,), result of `sort_labels`: the ideal ranking. Kept for further evaluations."""
+        return read_only(self.sort_labels())
 
     @cached_property
     def _remembered(self) -> dict[Hashable, PerQuery]:

@@ -465,7 +465,7 @@ def pair_data(
     swaps = lay_out(train, settings)
     data = PairData(
         query_start=train.query_start.copy(),
-        labels=train.labels.copy(),
+        labels=train.labels,
         document_values=np.require(swaps.document_values, requirements=["C", "W"]),
         rank_weights=swaps.rank_weights,
         scales=swaps.scales,

@@ -483,7 +483,7 @@ def ndcg_swaps(
     Without a cutoff, all ranks count in the sum, and max_dcg is the best DCG of the first `truncation` ranks.
     """
     discounts = convention.discount(_ranks(judgments))
-    best_gains = convention.gain(judgments.labels_best_first)
+    best_gains = convention.gain(judgments.sort_labels())
     depth = truncation if k is None else k
     max_dcg = _sums_of_swaps(
         best_gains * _first(depth, discounts)[judgments.ranks_of_rows], judgments
@@ -525,9 +525,7 @@ def winner_takes_all_swaps(
     judgments: Judgments, k: int | None, convention: Convention, truncation: int | None
 ) -> Swaps:
     """WTA = 1 if the document at rank 0 has the highest label of its query, otherwise 0."""
-    highest = np.repeat(
-        judgments.labels_best_first[judgments.query_start[:-1]], judgments.query_sizes
-    )
+    highest = np.repeat(judgments.best_labels, judgments.query_sizes)
     wins = (judgments.labels == highest).astype(np.float64)
     weights = _first(1, np.ones(judgments.query_sizes.max()))
     return Swaps(Change.ADDITIVE, wins, weights, np.ones(judgments.num_queries))
