@@ -600,18 +600,14 @@ def read_words(
 # one of two forms. For LightGBM they are exclusive feature bundles and sparse multi-value bins.
 #
 #     lanes   A byte column of `words`. One lane contains one column, or a bundle of several columns of
-#     which no
-#             training document has more than one outside its default bin (Ke et al., 2017, "LightGBM: A
-#             Highly
-#             Efficient Gradient Boosting Decision Tree", section 4). Byte 0: all columns of the lane have
-#             their
-#             default bin; the other bytes are divided among the columns:
+#             which no training document has more than one outside its default bin (Ke et al., 2017,
+#             "LightGBM: A Highly Efficient Gradient Boosting Decision Tree", section 4). Byte 0: all columns
+#             of the lane have their default bin; the other bytes are divided among the columns:
 #
 #                 byte = first_byte[c] + b - (b > default_bin[c])   for a bin b other than default_bin[c]
 #
 #     lists   For each document, the histogram cells bin_start[c] + b of its other columns with another bin
-#     than
-#             the default, ascending: four bytes each.
+#             than the default, ascending: four bytes each.
 #
 # Lanes suit columns and bundles for which a quarter of the documents or more have a stored bin: a list
 # would need four bytes for each. Both forms represent the same bins, columns and thresholds as dense bins;
@@ -708,7 +704,7 @@ class SparseBins:
 AnyBins = BinnedFeatures | SparseBins
 
 
-@kernel
+@borrowing_kernel
 def read_column(
     words: NDArray[np.uint64],
     layout: SparseLayout | None,
@@ -736,17 +732,21 @@ def read_column(
 def _read_lane(
     layout: SparseLayout, c: np.uint64, rows: Rows, read: NDArray[np.uint64]
 ) -> None:
-    lane = np.uint64(layout.lane[c])
-    stored = layout.bytes_of_lane[lane]
+    stored = layout.bytes_of_lane[np.uint64(layout.lane[c])]
+    for i in range(len(rows)):
+        byte = stored[np.uint64(rows[i])]
+        read[i] = _bin_of_byte(layout, c, byte)
+
+
+@borrowing_kernel
+def _bin_of_byte(layout: SparseLayout, c: np.uint64, byte: np.uint8) -> np.uint64:
+    """Returns the bin of a document in a column whose lane has this byte for the document."""
     first = np.uint64(layout.bin_start[c])
     num_bins = np.uint64(layout.bin_start[c + np.uint64(1)]) - first
-    default = np.uint64(layout.default_bin[c])
-    cells = layout.cell_of_byte[lane]
-    for i in range(len(rows)):
-        # Wraps around for a cell of another column before this one.
-        byte = stored[np.uint64(rows[i])]
-        b = np.uint64(cells[byte]) - first
-        read[i] = b if b < num_bins else default
+    # Wraps around for a cell of another column before this one.
+    cells = layout.cell_of_byte[np.uint64(layout.lane[c])]
+    b = np.uint64(cells[byte]) - first
+    return b if b < num_bins else np.uint64(layout.default_bin[c])
 
 
 @inlined_kernel
@@ -894,12 +894,15 @@ def _share_out(
     is_left: NDArray[np.bool_],
 ) -> int:
     """Moves left-going documents to the front of rows, others to scratch; returns how many go left."""
-    last_bin = np.uint64(cut[1])
-    missing_bin = np.uint64(cut[2])
-    missing_left = np.uint64(cut[3])
+    ahead = np.empty(DOCUMENTS_MOVED, dtype=np.uint64)
+    if (
+        layout is not None
+    ):  # in a separate step, so that numba leaves it out for dense bins
+        lane = layout.lane[cut[0]]
+        if lane != IN_LISTS:
+            return _share_lane(layout, cut, rows, scratch, ahead)
     num_left = np.uint64(0)
     num_right = np.uint64(0)
-    ahead = np.empty(DOCUMENTS_MOVED, dtype=np.uint64)
     for start in range(0, len(rows), DOCUMENTS_MOVED):
         block = rows[start : start + DOCUMENTS_MOVED]
         if len(is_left) > 0:
@@ -909,13 +912,47 @@ def _share_out(
         for i in range(len(block)):
             row = block[i]
             b = (ahead[i] >> shift) & np.uint64(255)
-            goes_left = missing_left if b == missing_bin else np.uint64(b <= last_bin)
+            goes_left = _goes_left(cut, b)
             # Written to both sides but counted on one, which avoids an unpredictable branch.
             rows[num_left] = row
             scratch[num_right] = row
             num_left += goes_left
             num_right += np.uint64(1) - goes_left
     return int(np.int64(num_left))
+
+
+@borrowing_kernel
+def _share_lane(
+    layout: SparseLayout,
+    cut: tuple[int, int, int, int],
+    rows: Rows,
+    scratch: Rows,
+    side: NDArray[np.uint64],
+) -> int:
+    """Does the same for a column in a lane, with the side of each byte in `side`, working memory."""
+    c = np.uint64(cut[0])
+    for byte in range(256):
+        b = _bin_of_byte(layout, c, np.uint8(byte))
+        side[byte] = _goes_left(cut, b)
+    stored = layout.bytes_of_lane[np.uint64(layout.lane[c])]
+    num_left = np.uint64(0)
+    num_right = np.uint64(0)
+    for i in range(len(rows)):
+        row = rows[i]
+        goes_left = side[stored[np.uint64(row)]]
+        rows[num_left] = row
+        scratch[num_right] = row
+        num_left += goes_left
+        num_right += np.uint64(1) - goes_left
+    return int(np.int64(num_left))
+
+
+@borrowing_kernel
+def _goes_left(cut: tuple[int, int, int, int], b: np.uint64) -> np.uint64:
+    """Returns 1 for a bin that goes left, otherwise 0."""
+    if b == np.uint64(cut[2]):
+        return np.uint64(cut[3])
+    return np.uint64(b <= np.uint64(cut[1]))
 
 
 @kernel
