@@ -71,10 +71,11 @@ def make_log(
         seed=seed,
     )
     rows = sessions.documents.ravel()
+    names = np.array([f"query {number}" for number in range(shape[0])], dtype=object)
     return pd.DataFrame(
         {
             "session": np.repeat(np.arange(num_sessions), NUM_DOCUMENTS),
-            "query": [f"query {row // NUM_DOCUMENTS}" for row in rows],
+            "query": names[rows // NUM_DOCUMENTS],
             "document": rows % NUM_DOCUMENTS,
             "position": np.tile(np.arange(NUM_DOCUMENTS), num_sessions),
             "click": sessions.clicks.ravel().astype(int),

@@ -488,20 +488,23 @@ def leaves_of(
     """
     goes_left = np.less_equal if comparison == "<=" else np.less
     threshold = tree.threshold.astype(threshold_dtype)
+    is_leaf = tree.is_leaf
+    has_missing_zeros = bool(tree.zero_missing.any())
     leaves = np.zeros(len(features), dtype=np.int64)
-    rows = np.flatnonzero(~tree.is_leaf[leaves])
+    rows = np.flatnonzero(~is_leaf[leaves])
     while len(rows):
         node = leaves[rows]
         x = features[rows, tree.feature[node]]
-        is_zero = tree.zero_missing[node] & (np.abs(x) <= LARGEST_ZERO)
-        is_missing = np.isnan(x) | is_zero
+        is_missing = np.isnan(x)
+        if has_missing_zeros:
+            is_missing |= tree.zero_missing[node] & (np.abs(x) <= LARGEST_ZERO)
         is_below = goes_left(x, threshold[node])
         left = np.where(is_missing, tree.missing_left[node], is_below)
         if tree.categories.size:
             left |= _are_in(tree.categories, node, x)
         of_left = tree.left[node]
         leaves[rows] = np.where(left, of_left, tree.right[node])
-        rows = rows[~tree.is_leaf[leaves[rows]]]
+        rows = rows[~is_leaf[leaves[rows]]]
     return leaves
 
 

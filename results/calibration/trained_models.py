@@ -20,6 +20,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.random import Generator
@@ -73,6 +74,7 @@ class DrawnStudies:
             yield np.moveaxis(values[:, queries], 0, 1)
 
 
+@cache
 def population(seed: int) -> NDArray[np.float64]:
     """Returns (3, Q), NDCG@10 of three systems: a base, an equally good one, and a better one.
 

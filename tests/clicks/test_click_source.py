@@ -266,10 +266,10 @@ def test_a_log_without_propensities_names_the_setting(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_rankers_and_score_files_are_compared_by_clicks(tmp_path: Path) -> None:
     path = _log(tmp_path)
-    overrides = ["model=native,linear", "params.num_trees=5", "tracking=none", "-m"]
+    overrides = ["model=native,linear", "params.num_trees=5", "importance=null"]
     folder = tmp_path / "sweep"
     words = ["data=clicks", f"data.log={path}", f"hydra.sweep.dir={folder}"]
-    run(*words, *overrides, folder=tmp_path)
+    run(*words, *overrides, "tracking=none", "-m", folder=tmp_path)
     runs = find_runs([folder])
     assert [*runs[0].result.metrics][:2] == ["test/clicks@10", "test/clicks@5"]
     scores = pd.read_csv(path).drop_duplicates(["query", "document"])

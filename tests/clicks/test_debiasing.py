@@ -83,10 +83,11 @@ def test_a_sweep_has_a_row_for_each_correction_that_a_backend_has(
 ) -> None:
     done = run(
         *SIMULATED,
-        *SMALL,
+        *SMALL[1:],
         "model=native,lightgbm,xgboost,linear",
         "debias=none,additive,propensity,weights",
         "params.num_trees=3",
+        "data.num_sessions=500",
         "hydra.sweep.dir=sweep",
         "-m",
         folder=tmp_path,

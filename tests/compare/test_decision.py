@@ -150,7 +150,7 @@ def test_latency_and_memory_are_those_of_the_saved_model(tmp_path: Path) -> None
     run(
         *words.split(),
         *data.split(),
-        *["tracking=none", "-m", "hydra.sweep.dir=shop"],
+        *["tracking=none", "importance=null", "-m", "hydra.sweep.dir=shop"],
         folder=tmp_path,
     )
 

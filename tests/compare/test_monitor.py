@@ -176,9 +176,7 @@ def test_a_week_of_the_shop_is_compared_with_the_training_data_of_a_run(
         tmp_path / "drifted.parquet"
     )
     data = "data=table data.train=shop.csv data.categorical=[brand,category,device] data.split_by=date"
-    data += (
-        " data.ignore=[returned] data.keep=[revenue] params.num_trees=5 tracking=none"
-    )
+    data += " data.ignore=[returned] data.keep=[revenue] params.num_trees=5 tracking=none importance=null"
     run(
         "model=native,single_feature",
         *data.split(),
