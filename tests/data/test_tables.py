@@ -11,11 +11,11 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-import command_line
 import numpy as np
 import pandas as pd
 import pyarrow
 import pytest
+from composed_jobs import composed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from messages import naming
@@ -34,8 +34,8 @@ from ltrbench.data.tables import (
     write_table,
 )
 from ltrbench.errors import ConfigError, DataError
+from ltrbench.experiment import run
 from ltrbench.rankers.native import NativeRanker
-from ltrbench.runs import read_run
 
 DATES = pd.date_range("2026-01-31", periods=3)
 
@@ -652,19 +652,14 @@ def test_the_remedy_for_fractional_labels_trains_a_model(tmp_path: Path) -> None
     write_frame(table.assign(label=table.a * 3 + 0.1), tmp_path / "t.csv")
     with pytest.raises(DataError, match=naming("t.csv:2", *FRACTIONS_WORDS)) as caught:
         read_table(tmp_path / "t.csv", whole_labels=True)
-    data = ["data=table", "data.train=t.csv", "tracking=none", "importance=null"]
-    command_line.run("model=linear", *FRACTIONS_WORDS[:3], *data, folder=tmp_path)
-    models = ["native", "lightgbm", "xgboost", "mlp"]
-    words = [
-        f"model={','.join(models)}",
-        "-m",
-        "hydra.sweep.dir=s",
-        "params.num_trees=2",
-    ]
-    command_line.run(*words, *FRACTIONS_WORDS, *data, folder=tmp_path)
-    trained = [read_run(tmp_path / f"s/{job}").result for job in range(len(models))]
-    assert {result.status for result in trained} == {"finished"}
-    assert mentions(str(caught.value), *models)
+    data = ["data=table", f"data.train={tmp_path / 't.csv'}", "importance=none"]
+    words = {"linear": FRACTIONS_WORDS[:3]}
+    for model in ("native", "lightgbm", "xgboost", "mlp"):
+        words[model] = [*FRACTIONS_WORDS, "params.num_trees=2"]
+        assert mentions(str(caught.value), model)
+    for model, of_model in words.items():
+        experiment = composed(f"model={model}", *of_model, *data)
+        assert run(experiment, tmp_path / model).result.status == "finished"
 
 
 FRACTIONS_WORDS = [

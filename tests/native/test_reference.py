@@ -34,7 +34,7 @@ from ltrbench.native.objectives.lambdarank import LambdaRank
 from ltrbench.native.reference import Model, Node, Settings
 from ltrbench.rankers.native import NativeRanker
 
-NUM_TREES = 3 if config.DISABLE_JIT else 20
+NUM_TREES = 3 if config.DISABLE_JIT else 10
 # Six seeds have every pair of remainders by 2 and by 3, on which the data sets depend.
 SEEDS = range(2 if config.DISABLE_JIT else 6)
 
@@ -146,8 +146,8 @@ def test_the_engine_grows_the_trees_of_the_reference_on_real_data(
     letor_data: Any,
 ) -> None:
     train = read_letor(letor_data("MQ2008") / "Fold1/train.txt")
-    model = assert_same_trees(train, Settings(num_trees=20))
-    assert [len(nodes) for nodes in model.trees] == [2 * 31 - 1] * 20
+    model = assert_same_trees(train, Settings(num_trees=NUM_TREES))
+    assert [len(nodes) for nodes in model.trees] == [2 * 31 - 1] * NUM_TREES
 
 
 @pytest.mark.parametrize(
