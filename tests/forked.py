@@ -10,6 +10,7 @@ import atexit
 import functools
 import gc
 import importlib
+import io
 import json
 import os
 import signal
@@ -22,20 +23,33 @@ from pathlib import Path
 from typing import NoReturn
 
 _IMPORTED = (
+    "alembic.command",
     "hydra.main",
     "lightgbm",
     "xgboost",
     "matplotlib.backends.backend_svg",
     "matplotlib.pyplot",
+    "mlflow.pyfunc",
     "mlflow.tracking",
     "mlflow.store.tracking.sqlalchemy_store",
+    "mlflow.store.tracking.sqlalchemy_workspace_store",
+    "mlflow.utils.requirements_utils",
     "optuna.importance",
+    "pyarrow.csv",
+    "sqlalchemy.dialects.sqlite",
     "ltrbench.cli.launch",
     "ltrbench.cli.verbs",
+    "ltrbench.cli.verbs.comparisons",
+    "ltrbench.cli.verbs.data",
+    "ltrbench.cli.verbs.deployment",
+    "ltrbench.cli.verbs.runs",
+    "ltrbench.cli.verbs.sweeps",
     "ltrbench.compare.publish",
+    "ltrbench.data.synthetic",
     "ltrbench.frontier",
     "ltrbench.rankers.lightgbm",
     "ltrbench.rankers.native",
+    "ltrbench.sweep.ledger",
     "ltrbench.sweep.searching",
     "ltrbench.tracking.mlflow.store",
 )
@@ -104,6 +118,7 @@ def _serve() -> None:
     for name in _IMPORTED:
         importlib.import_module(name)
     _prepare_compiled_code()
+    _fill_caches()
     gc.freeze()  # each run collects garbage before it measures memory
     for line in sys.stdin:
         request = json.loads(line)
@@ -120,6 +135,24 @@ def _prepare_compiled_code() -> None:
     from ltrbench.metrics import warm_up_metrics
 
     warm_up_metrics()
+
+
+def _fill_caches() -> None:
+    """Does once what a process of each library does at its first use: MLflow lists the files of all packages,
+    Hydra's parser learns its grammar, and Matplotlib finds its fonts."""
+    from matplotlib.figure import Figure
+    from mlflow.utils.requirements_utils import _init_modules_to_packages_map
+
+    from ltrbench.cli.hydra_private import read_yaml_in_c
+    from ltrbench.config import composed
+
+    _init_modules_to_packages_map()
+    read_yaml_in_c()
+    composed("model=native", "params.num_trees=3", "metrics=[ndcg@10]")
+    figure = Figure(layout="constrained")
+    figure.add_subplot().set_title("title")
+    for form in ("png", "svg"):
+        figure.savefig(io.BytesIO(), format=form)
 
 
 def _run(

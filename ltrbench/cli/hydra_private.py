@@ -18,6 +18,7 @@ import hydra.core.utils
 import omegaconf._utils
 import yaml  # type: ignore[import-untyped]
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
+from hydra._internal.hydra import Hydra
 from hydra._internal.utils import get_args_parser
 from hydra.core.override_parser.types import Override
 from hydra.core.plugins import Plugins
@@ -32,6 +33,7 @@ __all__ = [
     "BasicSweeper",
     "apply_overrides",
     "arguments_parser",
+    "composed_once",
     "help_unchecked",
     "read_yaml_in_c",
     "replace_sweeper",
@@ -47,6 +49,21 @@ _LOADER_OF_YAML = "get_yaml_loader"
 
 _CHECKS_HELP = "_check_help"
 """Name of argparse's check of the help of an argument, which Python 3.14 added."""
+
+
+_FINDS_MODE = "get_mode"
+"""Name of Hydra's method that composes the configuration to read `hydra.mode`; None if it is not set."""
+
+
+@contextlib.contextmanager
+def composed_once() -> Iterator[None]:
+    """Lets Hydra compose the configuration of a command with -m once: its mode is known without it."""
+    finds_mode = getattr(Hydra, _FINDS_MODE)
+    setattr(Hydra, _FINDS_MODE, lambda hydra, config_name, overrides: None)
+    try:
+        yield
+    finally:
+        setattr(Hydra, _FINDS_MODE, finds_mode)
 
 
 @contextlib.contextmanager

@@ -39,6 +39,7 @@ from ltrbench.cli.hydra_private import (
     BasicSweeper,
     apply_overrides,
     arguments_parser,
+    composed_once,
     help_unchecked,
     read_yaml_in_c,
     replace_sweeper,
@@ -123,7 +124,10 @@ def _launch(session: Session, arguments: list[str]) -> None:
         composing = hydra.main(
             version_base="1.3", config_path=str(conf_dir()), config_name="config"
         )
-        with help_unchecked():
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(help_unchecked())
+            if multirun:
+                stack.enter_context(composed_once())
             composing(command.job)()
     except (HydraException, OmegaConfBaseException) as error:
         several = "" if multirun else _several_values(arguments, overrides)

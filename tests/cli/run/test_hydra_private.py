@@ -5,6 +5,8 @@ from __future__ import annotations
 import omegaconf._utils
 import pytest
 import yaml  # type: ignore[import-untyped]
+from hydra._internal.hydra import Hydra
+from hydra._internal.utils import _run_hydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.plugins import Plugins
 from hydra.core.utils import run_job
@@ -16,6 +18,7 @@ from ltrbench.cli.hydra_private import (
     BasicSweeper,
     apply_overrides,
     arguments_parser,
+    composed_once,
     read_yaml_in_c,
     replace_sweeper,
     write_configs_with,
@@ -64,6 +67,16 @@ def test_a_job_writes_its_files_with_the_replaced_function() -> None:
         assert run_job.__globals__[name] is write
     finally:
         write_configs_with(before)
+
+
+def test_the_mode_of_a_command_is_known_without_its_configuration() -> None:
+    name = hydra_private._FINDS_MODE
+    before = getattr(Hydra, name)
+    assert name in _run_hydra.__code__.co_names
+    with composed_once():
+        mode = getattr(Hydra, name)(None, config_name="config", overrides=[])
+        assert mode is None
+    assert getattr(Hydra, name) is before
 
 
 def test_overrides_set_add_and_delete_values() -> None:
