@@ -146,7 +146,7 @@ def _fill_caches() -> None:
     from ltrbench.cli.hydra_private import read_yaml_in_c
     from ltrbench.config import composed
 
-    _init_modules_to_packages_map()
+    _init_modules_to_packages_map()  # type: ignore[no-untyped-call]
     read_yaml_in_c()
     composed("model=native", "params.num_trees=3", "metrics=[ndcg@10]")
     figure = Figure(layout="constrained")

@@ -7,7 +7,7 @@ import json
 import math
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from ltrbench.compare import Guard, Settings
 from ltrbench.compare.settings import BEST
 from ltrbench.data import TrainingResample
 from ltrbench.frontier import (
+    LENGTHS,
     Frontier,
     Lists,
     Price,
@@ -48,6 +49,13 @@ from ltrbench.statistics.checks import HOLDS
 METRIC = "ndcg@5"
 
 
+@pytest.fixture(autouse=True)
+def few_timings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Times one list of each length, twice: no claim depends on the value of a latency."""
+    monkeypatch.setattr(frontier, "_NUM_TIMED", dict.fromkeys(LENGTHS, 2))
+    monkeypatch.setattr(frontier, "_NUM_LISTS", 1)
+
+
 def mean(folder: str, split: str) -> float:
     scored = read_run(Path(folder)).scored(split)
     return evaluate(scored.judgments, scored.scores, [METRIC]).means[METRIC]
@@ -55,7 +63,7 @@ def mean(folder: str, split: str) -> float:
 
 @pytest.mark.slow
 def test_every_number_is_that_of_the_run_folders(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, printed: Callable[..., str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     jobs = "model=native,lightgbm,random cv=3 data.num_queries=90 params.num_trees=12 importance=null"
@@ -69,7 +77,7 @@ def test_every_number_is_that_of_the_run_folders(
         "latency=9s",
         "--json",
     ]
-    done = json.loads(run("frontier", "sweep", *options, folder=tmp_path).stdout)
+    done = json.loads(printed("frontier", "sweep", *options))
     written = Path("sweep-frontier")
     assert json.loads((written / "frontier.json").read_text()) == done
     assert all(
@@ -119,10 +127,7 @@ def test_every_number_is_that_of_the_run_folders(
         assert claim["value"] == pytest.approx(of_test["chosen"] - of_test["best"])
         assert "choice by validation" in done["scope"]
     assert {"service", "library"} < rows[done["chosen"]]["times"].keys()
-    assert (
-        done["chosen"]
-        in run("compare", "sweep", "sweep-frontier", folder=tmp_path).stdout
-    )
+    assert done["chosen"] in printed("compare", "sweep", "sweep-frontier")
 
 
 def test_each_row_is_timed_on_its_own_features(
@@ -153,20 +158,24 @@ def test_each_row_is_timed_on_its_own_features(
 @pytest.mark.slow
 def test_a_model_whose_trees_cannot_be_read_has_a_price_and_a_note(
     tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     shop_log(40, 8, num_brands=20).to_csv(tmp_path / "shop.csv", index=False)
     columns = "data.features=[text_match,stock,brand]"
     data = ["data=table", "data.train=shop.csv", columns, "data.categorical=[brand]"]
     options = ["params.num_trees=3", "importance=none", "tracking=none"]
     models = "model=native,catboost,single_feature"
     run(models, *data, *options, "hydra.sweep.dir=s", "-m", folder=tmp_path)
-    done = run("frontier", "s", "--json", folder=tmp_path)
-    table = json.loads(done.stdout)
+    assert main(["frontier", "s", "--json"]) == 0
+    done = capsys.readouterr()
+    table = json.loads(done.out)
     prices = {each["row"]: each for each in table["prices"]}
     assert {"native", "catboost", "single_feature"} <= prices.keys()
     assert prices["catboost"]["features"] is None
     assert any(re.search(naming("catboost"), note) for note in table["notes"])
-    steps = done.stderr.splitlines()
+    steps = done.err.splitlines()
     assert all(any(name in step for step in steps) for name in prices)
 
 
@@ -235,7 +244,10 @@ def test_shares_of_trees_that_are_the_same_model_are_one_variant(
 @pytest.mark.slow
 @pytest.mark.parametrize("model", ["native", "lightgbm", "xgboost", "catboost"])
 def test_a_variant_has_the_first_trees_of_its_model_and_is_shipped(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    printed: Callable[..., str],
+    model: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     # Without early stopping, so that 40 % of the trees are another model than 30 %.
@@ -244,7 +256,7 @@ def test_a_variant_has_the_first_trees_of_its_model_and_is_shipped(
         "hydra.run.dir=sweep"
     )
     run(f"model={model}", *settings.split(), folder=tmp_path)
-    run("frontier", "sweep", folder=tmp_path)
+    printed("frontier", "sweep")
     features = load_splits(read_run(Path("sweep"))).test.features
     whole = load("sweep").ranker.trees()
     first = replace(whole, trees=whole.trees[: math.ceil(len(whole.trees) * 0.4)])
@@ -254,7 +266,7 @@ def test_a_variant_has_the_first_trees_of_its_model_and_is_shipped(
         scores, ensemble_scores(first, features), rtol=1e-5, atol=1e-6
     )
     assert np.array_equal(load(variant).predict(features), scores)
-    run("ship", str(variant), "--to", "c", "--output", "shipped", folder=tmp_path)
+    printed("ship", variant, "--to", "c", "--output", "shipped")
     words = [
         "sweep",
         "sweep-frontier",
@@ -263,7 +275,7 @@ def test_a_variant_has_the_first_trees_of_its_model_and_is_shipped(
         "--output",
         "final",
     ]
-    run("final", *words, folder=tmp_path)
+    printed("final", *words)
     final = load("final").ranker
     assert (len(final.trees().trees), type(final)) == (
         len(first.trees),
@@ -273,7 +285,7 @@ def test_a_variant_has_the_first_trees_of_its_model_and_is_shipped(
 
 @pytest.mark.slow
 def test_trained_variants_are_fits_to_train_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, printed: Callable[..., str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     settings = "data.num_queries=40 params.num_trees=8 replicates.number=3 replicates.index=2 tracking=none"
@@ -284,7 +296,7 @@ def test_trained_variants_are_fits_to_train_alone(
         "catboost": "catboost",
     }
     words = [word for each in students.values() for word in ("--distil", each)]
-    run("frontier", "sweep", "--refit", *words, folder=tmp_path)
+    printed("frontier", "sweep", "--refit", *words)
     best = read_run(Path("sweep"))
     splits = load_splits(best)
     train = TrainingResample(number=3, index=2).of(splits.train)
@@ -337,7 +349,7 @@ def test_trained_variants_are_fits_to_train_alone(
         part in refused.stderr
         for part in ("final does not", "params.num_leaves", "--anyway")
     )
-    run(*words, "--anyway", folder=tmp_path)
+    printed(*words, "--anyway")
     refused = run(
         "final",
         "sweep-frontier",
