@@ -15,7 +15,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from docs.pages import ROOT, environment_of_commands, titled_files, write_files
@@ -53,12 +53,50 @@ def transcripts(page: str) -> list[tuple[str, str]]:
     return [(block["command"], block["output"]) for block in blocks]
 
 
-def retaken(page: str) -> str:
-    """Returns the page with the output that its commands print now."""
+def printed(command: str, folder: Path) -> str:
+    """Runs commands in a folder. Returns their standard output to a terminal, without progress messages."""
+    terminal, its_end = pty.openpty()
+    environment = environment_of_transcripts()
+    with tempfile.TemporaryFile("w+") as messages:
+        process = subprocess.Popen(
+            ["bash", "-e", "-c", command],
+            cwd=folder,
+            env=environment,
+            stdout=its_end,
+            stderr=messages,
+        )
+        os.close(its_end)
+        output = b"".join(_chunks(terminal)).decode()
+        os.close(terminal)
+        if process.wait() != 0:
+            messages.seek(0)
+            raise RuntimeError(f"{command}failed:\n{messages.read()}")
+    return plain(output)
+
+
+def plain(output: str) -> str:
+    """Returns an output to a terminal without escape sequences and spaces at the ends of lines."""
+    text = _ESCAPE.sub("", output.replace("\r\n", "\n"))
+    return "".join(f"{line.rstrip()}\n" for line in text.splitlines())
+
+
+def environment_of_transcripts() -> dict[str, str]:
+    """Returns the environment of a page's commands in a terminal of `WIDTH` columns."""
+    return {**environment_of_commands(), "COLUMNS": str(WIDTH)}
+
+
+def retaken(page: str, run: Callable[[str, Path], str] = printed) -> str:
+    """Returns the page with the output that its commands print now.
+
+    Args:
+        run: Runs commands in a folder and returns their output.
+    """
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "data").symlink_to(data_folder())
         write_files(titled_files(page), Path(folder))
-        return _BLOCK.sub(lambda block: _with_output(block, Path(folder)), page)
+        return _BLOCK.sub(
+            lambda block: _with_output(block, run(block["command"], Path(folder))), page
+        )
 
 
 def comparable(output: str) -> tuple[str, list[float]]:
@@ -78,8 +116,7 @@ def _is_transcript(block: re.Match[str]) -> bool:
     return block[0].startswith("<!-- transcript")
 
 
-def _with_output(block: re.Match[str], folder: Path) -> str:
-    output = _printed(block["command"], folder)
+def _with_output(block: re.Match[str], output: str) -> str:
     if not _is_transcript(block):
         return block[0]
     before = block[0].partition("\n```text\n")[0]
@@ -106,28 +143,6 @@ def part_of(output: str, part: str | None) -> str:
         if words in in_one_line:
             return str(note)
     raise RuntimeError(f"no note contains {words!r}:\n{output}")
-
-
-def _printed(command: str, folder: Path) -> str:
-    """Runs commands in a folder. Returns their standard output to a terminal, without progress messages."""
-    terminal, its_end = pty.openpty()
-    environment = {**environment_of_commands(), "COLUMNS": str(WIDTH)}
-    with tempfile.TemporaryFile("w+") as messages:
-        process = subprocess.Popen(
-            ["bash", "-e", "-c", command],
-            cwd=folder,
-            env=environment,
-            stdout=its_end,
-            stderr=messages,
-        )
-        os.close(its_end)
-        printed = b"".join(_chunks(terminal)).decode()
-        os.close(terminal)
-        if process.wait() != 0:
-            messages.seek(0)
-            raise RuntimeError(f"{command}failed:\n{messages.read()}")
-    text = _ESCAPE.sub("", printed.replace("\r\n", "\n"))
-    return "".join(f"{line.rstrip()}\n" for line in text.splitlines())
 
 
 def _chunks(terminal: int) -> Iterator[bytes]:
