@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 import yaml  # type: ignore[import-untyped]
 from command_line import COMMAND, run
+from forked import run_forked
 from paths import USER_BACKEND
 
 from ltrbench.cli.auto.steps import candidates
@@ -103,19 +104,34 @@ def test_a_table_becomes_a_certified_model_without_columns_that_tell_the_label(
     assert len(looks) == 1
 
 
+KEEP_WORDS = """#!/bin/sh
+printf '%s\\0' "$@" > "$CALLS/$(ls "$CALLS" | wc -l)"
+"""
+"""A `python` that writes the words of each call to a file of its own, and runs nothing."""
+
+
+def run_script(script: str, folder: Path) -> int:
+    """Runs a script as `sh SCRIPT again`, with its commands in forked processes; returns their number."""
+    python = folder / "bin/python"
+    calls = folder / "calls"
+    python.parent.mkdir()
+    calls.mkdir()
+    python.write_text(KEEP_WORDS)
+    python.chmod(0o755)
+    path = os.pathsep.join([str(python.parent), os.environ["PATH"]])
+    environment = os.environ | {"PATH": path, "CALLS": str(calls)}
+    subprocess.run(["sh", script, "again"], cwd=folder, check=True, env=environment)
+    numbers = sorted(int(file.name) for file in calls.iterdir())
+    for number in numbers:
+        words = (calls / str(number)).read_text().split("\0")[:-1]
+        assert words[:2] == ["-m", "ltrbench"]
+        run(*words[2:], folder=folder)
+    return len(numbers)
+
+
 @pytest.mark.slow
 def test_the_commands_give_the_same_model(made: Path) -> None:
-    script = (made / "shop-auto/commands.sh").read_text()
-    steps = [line for line in script.splitlines() if line.startswith("python -m")]
-    assert len(steps) == 5
-    path = os.pathsep.join([str(Path(COMMAND[0]).parent), os.environ["PATH"]])
-    subprocess.run(
-        ["sh", "shop-auto/commands.sh", "again"],
-        cwd=made,
-        check=True,
-        capture_output=True,
-        env=os.environ | {"PATH": path},
-    )
+    assert run_script("shop-auto/commands.sh", made) == 5
     for file in (made / "shop-auto/shipped").iterdir():
         if file.name != "certificate.json":  # has the time
             same = (made / "again/shipped" / file.name).read_bytes()
@@ -183,10 +199,7 @@ def test_files_of_validation_and_test_are_the_splits(tmp_path: Path) -> None:
     assert run_of_test["data"]["test"]["queries"] == 60
     shipped = json.loads((results / "shipped/certificate.json").read_text())
     assert "fast_forest" in json.dumps(shipped)
-    script = ["sh", str(results / "commands.sh"), "again"]
-    path = os.pathsep.join([str(Path(COMMAND[0]).parent), os.environ["PATH"]])
-    environment = os.environ | {"PATH": path}
-    subprocess.run(script, cwd=tmp_path, check=True, env=environment)
+    run_script(str(results / "commands.sh"), tmp_path)
     for name in ("model", "shipped"):
         assert (tmp_path / "again" / name).exists()
 
@@ -210,13 +223,8 @@ print(result.model.predict(table).shape)
 def test_nothing_is_made_of_noise_unless_it_is_asked_for(tmp_path: Path) -> None:
     clicks(60, noise=1000.0).to_parquet(tmp_path / "noise.parquet")
     # In a process of its own, because Hydra closes the log handlers of pytest.
-    done = subprocess.run(
-        [COMMAND[0], "-c", IN_PYTHON],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = run_forked(IN_PYTHON, [""], tmp_path, os.environ)
+    assert done.returncode == 0, done.stderr
     headline, best, refusal, shape = done.stdout.splitlines()
     assert "is not shown to be better" in headline
     assert best
