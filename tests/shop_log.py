@@ -1,4 +1,4 @@
-"""The log of a made-up shop, one row per product shown: `python shop_log.py FOLDER` writes it.
+"""The log of a made-up shop, one row per product shown: `python shop_log.py FOLDER [QUERIES]` writes it.
 
 The table has what real logs have: text columns with 3, 40 and 5,000 values, a time, missing cells, tastes
 that drift over time, and two columns that are known only after the label (revenue, returned).
@@ -72,11 +72,11 @@ def shop_log(
     return frame.drop_duplicates(["query_id", "document_id"]).reset_index(drop=True)
 
 
-def write_files(folder: Path) -> None:
+def write_files(folder: Path, num_queries: int = 2000) -> None:
     """Writes the log as shop.parquet; production.csv, the scores of the ranking in use; new.parquet, the
     products of a query to be ranked, and week.parquet, those of 80 later queries, without what is known only
     later."""
-    log = shop_log()
+    log = shop_log(num_queries)
     log.to_parquet(folder / "shop.parquet", index=False)
     production = log[["query_id", "document_id"]].assign(
         score=log.text_match - 0.3 * np.log(log.price)
@@ -92,4 +92,4 @@ def write_files(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    write_files(Path(sys.argv[1]))
+    write_files(Path(sys.argv[1]), *map(int, sys.argv[2:]))
