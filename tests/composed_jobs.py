@@ -9,6 +9,7 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.types import RunMode
 from paths import CONF
 
+from ltrbench.cli.hydra_private import read_yaml_in_c
 from ltrbench.cli.launch import Composer
 from ltrbench.config import build_experiment, register_schema, resolved
 from ltrbench.experiment import Experiment
@@ -25,6 +26,7 @@ def composer(search_path: str = "") -> Composer:
         search_path: as in `hydra.searchpath=[...]`, without the brackets.
     """
     register_schema()
+    read_yaml_in_c()
     with initialize_config_dir(str(CONF), version_base="1.3"):
         loader = GlobalHydra.instance().config_loader()
     words = [f"hydra.searchpath=[{search_path}]"]
