@@ -31,7 +31,7 @@ except ImportError as error:
         "executor=dask needs Dask: pip install 'ltrbench[dask]'"
     ) from error
 
-from ltrbench.distributed.cluster import (
+from ltrbench.distributed.scheduler import (
     LOCAL_CLUSTER,
     STOP_SECONDS,
     connected,

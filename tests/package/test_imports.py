@@ -78,6 +78,11 @@ def test_the_extra_of_a_missing_package_is_named(
     assert f"pip install 'ltrbench[{extra}]'" in done.stderr.splitlines()[-1]
 
 
+def test_the_workers_of_a_sweep_need_no_xgboost() -> None:
+    done = without(["xgboost"], "import ltrbench.sweep.dask")
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.slow
 def test_inspect_names_the_extra_of_a_backend_and_inspects_the_data_for_the_others(
     tmp_path: Path,
