@@ -107,8 +107,10 @@ def _server() -> subprocess.Popen[str]:
 
     def stop() -> None:
         assert server.stdin is not None
+        assert server.stdout is not None
         server.stdin.close()
         server.wait(60)
+        server.stdout.close()
 
     atexit.register(stop)
     return server
