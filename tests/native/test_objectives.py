@@ -216,6 +216,17 @@ def test_gradients_depend_on_the_query_alone(name: str, objective: Objective) ->
     np.testing.assert_allclose(doubled, 2 * np.array(expected), rtol=1e-9, atol=1e-12)
 
 
+@every_objective
+def test_gradients_do_not_change_the_data(name: str, objective: Objective) -> None:
+    # Objectives of ltrbench see the data of the fit itself, not a copy.
+    data, scores = made_up(objective, 1)
+    whole = ObjectiveData.of(data)
+    seen = objective.data_of_iteration(whole, np.random.default_rng(0))
+    objective.gradients(scores, seen, 3)
+    for array, expected in zip(whole, ObjectiveData.of(data), strict=True):
+        np.testing.assert_array_equal(array, expected)
+
+
 class _OneOfTwo(Alone):
     size = 2
 
