@@ -40,6 +40,7 @@ from ltrbench.native.objectives.pairs import (
     change_by_swapping,
     pair_lambdas,
 )
+from ltrbench.native.objectives.sorting import order_of
 from ltrbench.native.objectives.squared_error import SquaredError
 
 
@@ -80,6 +81,23 @@ def test_the_order_of_an_earlier_ranking_changes_no_bit(size: int) -> None:
         again = lambdas(data, scores, of_native, np.arange(1), order)
         np.testing.assert_array_equal(again, afresh)
         np.testing.assert_array_equal(order, np.argsort(-scores, kind="stable"))
+
+
+@pytest.mark.parametrize("size", [1, 2, 200, 2000])
+def test_documents_are_sorted_as_by_a_stable_sort_of_numpy(size: int) -> None:
+    rng = np.random.default_rng(8)
+    scores = rng.normal(size=size)
+    with_outlier = np.sort(scores)
+    with_outlier[0] = 1e9  # the others are in one bucket, in ascending order
+    for each in (
+        scores,
+        with_outlier,
+        np.round(scores),
+        np.zeros(size),
+        np.resize([-1e308, 1e308], size),
+        np.linspace(0.0, 1e-320, size),
+    ):
+        np.testing.assert_array_equal(order_of(each), np.argsort(-each, kind="stable"))
 
 
 METRICS = [

@@ -35,7 +35,7 @@ from ltrbench.native.objectives.query_kernels import (
     check_gains,
     exponentials,
     for_each_query,
-    gains_and_discounts,
+    gains_of,
 )
 from ltrbench.settings import setting
 from ltrbench.shapes import Gradients, Hessians, Labels, QueryStart, Values
@@ -78,7 +78,7 @@ class ApproxNDCG(Objective):
         r = 0.5 + logistic(
             scores[:, None] - scores, 1.0 / (self.temperature or 0.0)
         ).sum(axis=1)
-        gains, _ = gains_and_discounts(labels, True, True, len(labels))
+        gains = gains_of(labels, True, True, len(labels))
         return float(-(weights * gains) @ discount(r))
 
 
@@ -96,7 +96,7 @@ def _approx_ndcg(
     n = len(s)
     t = settings
     x = s / t
-    gain = weights * gains_and_discounts(labels, True, True, n)[0]
+    gain = weights * gains_of(labels, True, True, n)
     r = np.full(n, 0.5)
     e = exponentials(x, x.max())
     is_far = x.max() - x.min() > FAR

@@ -33,24 +33,28 @@ with a truncation, O(n T) in tf_ranking and O(T^2) in allrank.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from enum import IntEnum
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ltrbench.compilation import disjoint_kernel, kernel
+from ltrbench.compilation import borrowing_kernel, disjoint_kernel, kernel
 from ltrbench.errors import ConfigError, require_choice
 from ltrbench.native.objectives.base import Objective, ObjectiveData
-from ltrbench.native.objectives.lambdas import gather, order_of
 from ltrbench.native.objectives.pairs import Pairs
 from ltrbench.native.objectives.query_kernels import (
     FAR,
     check_gains,
     exponentials,
     for_each_query,
-    gains_and_discounts,
+    gains_of,
 )
+from ltrbench.native.objectives.sorting import gather, order_of
 from ltrbench.settings import check_effects, setting
 from ltrbench.shapes import Gradients, Hessians, Labels, QueryStart, Scores, Values
+
+Kind = IntEnum("Kind", "DISTANCES RANKS ORDERED EQUAL")
+"""Weights of pairs, for the kernel: |G_i - G_j| u; any with |G_i - G_j|; those of ndcg1; or 1."""
 
 WEIGHTINGS = {
     "tf_ranking": ("ndcg2",),
@@ -58,6 +62,56 @@ WEIGHTINGS = {
     "allrank": ("ndcg2", "ndcg2++", "ndcg1", "lambdarank", "ranknet"),
 }
 """Variant -> weightings that its library has."""
+
+
+class ByRanks(NamedTuple):
+    """The settings of the kernel.
+
+    Attributes:
+        sigma: slope of the logistic function.
+        c: factor of the loss; 0: number of documents.
+        kind: a `Kind`.
+        num_upper: number of ranks of which a pair has at least one.
+        is_normalized: whether gains are divided by the best DCG.
+        cutoff: number of ranks in the best DCG.
+        by_distance: (2 n + 1,), u of r_i - r_j from -n to n, for the longest query.
+        at_rank: (n,), D in v.
+        of_lower: factor of a pair by its lower rank; pairs with a lower rank beyond do not count.
+    """
+
+    sigma: float
+    c: float
+    kind: int
+    num_upper: int
+    is_normalized: bool
+    cutoff: int
+    by_distance: Values
+    at_rank: Values
+    of_lower: Values
+
+
+class OfRanks(NamedTuple):
+    """The (n,) arrays of one query, in the order of ranks.
+
+    Attributes:
+        gain: G, normalised.
+        a: weights of documents.
+        value: a G D, the weights of ndcg1.
+        ones: ones.
+        lower: memory, initially `of_lower`: factor of a pair of the present rank.
+        delta: memory: weights of the pairs of the present rank.
+        gradients: gradients without c and sigma.
+        hessians: hessians without c and sigma.
+    """
+
+    gain: Values
+    a: Values
+    value: Values
+    ones: Values
+    lower: Values
+    delta: Values
+    gradients: Values
+    hessians: Values
 
 
 @dataclass(kw_only=True)
@@ -126,7 +180,7 @@ class LambdaLoss(Objective):
         at_rank = discount(r) * ((r <= cutoff) | (self.variant != "tf_ranking"))
         u = discount(distance) - discount(distance + 1.0)
         v = np.abs(at_rank[:, None] - at_rank)
-        gains, _ = gains_and_discounts(labels, True, self.weighting != "dcg2", cutoff)
+        gains = gains_of(labels, True, self.weighting != "dcg2", cutoff)
         is_pair = labels[:, None] > labels
         change = is_pair * (gains[:, None] - gains)
         if self.variant == "tf_ranking":
@@ -145,7 +199,7 @@ class LambdaLoss(Objective):
         }[self.weighting]
         return np.asarray(w * (lower <= cutoff) / np.log(2.0))
 
-    def _by_ranks(self, longest: int) -> tuple[Any, ...]:
+    def _by_ranks(self, longest: int) -> ByRanks:
         """Returns the settings of the kernel; its ranks and distances of ranks are indices of arrays."""
         cutoff = self.truncation or longest
         d = discount(np.arange(longest + 1) + 1.0)
@@ -169,9 +223,22 @@ class LambdaLoss(Objective):
             of_lower = of_lower[:cutoff]
             of_changes = {"ndcg2": (1.0, 0.0), "ndcg2++": (self.mu, 1.0)}
             of_u, of_v = of_changes.get(self.weighting, (0.0, 1.0))
-        kind = {"ndcg1": 1, "ranknet": 2}.get(self.weighting, 0)  # 0: changes of DCG
-        numbers = (self.sigma, c, kind, num_upper, self.weighting != "dcg2", cutoff)
-        return (*numbers, of_u * u, of_v * at_rank, of_lower)
+        kind = {"ndcg1": Kind.ORDERED, "ranknet": Kind.EQUAL}.get(
+            self.weighting, Kind.RANKS
+        )
+        if kind == Kind.RANKS and of_v == 0.0 and (of_lower == 1.0).all():
+            kind = Kind.DISTANCES
+        return ByRanks(
+            sigma=self.sigma,
+            c=c,
+            kind=kind.value,
+            num_upper=num_upper,
+            is_normalized=self.weighting != "dcg2",
+            cutoff=cutoff,
+            by_distance=of_u * u,
+            at_rank=of_v * at_rank,
+            of_lower=of_lower,
+        )
 
 
 def discount(ranks: Any) -> Values:
@@ -199,47 +266,80 @@ def _lambdaloss(
     g: Values,
     h: Values,
 ) -> None:
-    sigma, c, kind, num_upper, is_normalized, cutoff, by_distance, at_rank, of_lower = (
-        settings
-    )
     order = order_of(s)
     n = len(s)
-    num_lower = min(len(s), len(of_lower))
-    gains, _ = gains_and_discounts(labels, True, is_normalized, cutoff)
+    gains = gains_of(labels, True, settings.is_normalized, settings.cutoff)
     gain = gather(gains, order)
     a = gather(weights, order)
-    x = sigma * gather(s, order)
-    last = num_paired(gain)
-    lower = of_lower.copy()
-    value = a * gain * at_rank[:n]
-    delta = np.empty(n)
-    sums = np.zeros((2, n))
+    x = settings.sigma * gather(s, order)
     e = exponentials(x, x[0])
-    is_far = x[0] - x[n - 1] > FAR
-    for j in range(num_lower):
-        if is_far:
+    ranks = OfRanks(
+        gain,
+        a,
+        a * gain * settings.at_rank[:n],
+        np.ones(n),
+        settings.of_lower[:n].copy(),
+        np.empty(n),
+        np.zeros(n),
+        np.zeros(n),
+    )
+    num_lower = len(ranks.lower)
+    if x[0] - x[n - 1] > FAR:
+        for j in range(num_lower):
             e = exponentials(x, x[j])
-        end = num_lower if j < num_upper else min(num_upper, num_lower)
-        end = end if gain[j] > 0.0 else min(end, last)
-        if kind == 1:
-            above = min(j, end)
-            below = slice(j + 1, end)
-            _add_ordered_pairs(value[j], e[j], value[:above], e, sums[0], sums[1])
-            _add_ordered_pairs(
-                value[j], e[j], value[below], e[below], sums[0, below], sums[1, below]
-            )
-            continue
-        if kind == 0:
-            lower[:j] = of_lower[j]
-            u = by_distance[len(by_distance) // 2 - j :]
-            _changes(gain[j], at_rank[j], gain[:end], at_rank, u, lower, delta)
-        else:
-            delta[:end] = np.sign(gain[:end] - gain[j])
-        _add_pairs(a[j], e[j], a, e, delta[:end], sums[0], sums[1])
-    factor = sigma * (c if c > 0.0 else n)
+            _add_ranks(j, j + 1, e, ranks, settings)
+    else:
+        _add_ranks(0, num_lower, e, ranks, settings)
+    factor = settings.sigma * (settings.c if settings.c > 0.0 else n)
     for i in range(n):
-        g[order[i]] = factor * sums[0, i]
-        h[order[i]] = factor * sigma * sums[1, i]
+        g[order[i]] = factor * ranks.gradients[i]
+        h[order[i]] = factor * settings.sigma * ranks.hessians[i]
+
+
+@borrowing_kernel
+def _add_ranks(
+    first: int, after: int, e: Values, ranks: OfRanks, settings: ByRanks
+) -> None:
+    """Adds the pairs of the ranks j = first, ..., after - 1 to the gradients and hessians of all ranks."""
+    gain, a, value, ones, lower, delta, g, h = ranks
+    last = num_paired(gain)
+    for j in range(first, after):
+        end = len(lower)
+        if j >= settings.num_upper:
+            end = min(settings.num_upper, end)
+        if gain[j] == 0.0:
+            end = min(end, last)
+        u = settings.by_distance[len(settings.by_distance) // 2 - j :]
+        if settings.kind == Kind.ORDERED:
+            _add_ordered_pairs(value[j], e[j], value[: min(j, end)], e, g, h)
+            k = j + 1
+            _add_ordered_pairs(value[j], e[j], value[k:end], e[k:], g[k:], h[k:])
+        elif settings.kind == Kind.DISTANCES:
+            _add_pairs(gain[j], a[j], e[j], gain[:end], u, a, e, g, h)
+        else:
+            _write_changes(j, gain[:end], u, ranks, settings)
+            _add_pairs(0.0, a[j], e[j], delta[:end], ones, a, e, g, h)
+
+
+@borrowing_kernel
+def _write_changes(
+    j: int, gain: Values, u: Values, ranks: OfRanks, settings: ByRanks
+) -> None:
+    """Writes the `delta` of the pairs of rank j with each rank of `gain`."""
+    gain_j = ranks.gain[j]
+    lower = ranks.lower
+    if settings.kind == Kind.EQUAL:
+        _write_signs(gain_j, gain, ranks.delta)
+    else:
+        lower[:j] = settings.of_lower[j]
+        at = settings.at_rank
+        _changes(gain_j, at[j], gain, at, u, lower, ranks.delta)
+
+
+@disjoint_kernel
+def _write_signs(gain_j: float, gain: Values, delta: Values) -> None:
+    for i in range(len(gain)):
+        delta[i] = np.sign(gain[i] - gain_j)
 
 
 @disjoint_kernel
@@ -259,11 +359,13 @@ def _changes(
 
 @disjoint_kernel
 def _add_pairs(
+    gain_j: float,
     a_j: float,
     e_j: float,
+    gain: Values,
+    w: Values,
     a: Values,
     e: Values,
-    delta: Values,
     gradients: Values,
     hessians: Values,
 ) -> None:
@@ -271,10 +373,11 @@ def _add_pairs(
 
     Each pair is computed for both documents: there are no sums over ranks, which cannot be vectorised.
     """
-    for i in range(len(delta)):
+    for i in range(len(gain)):
+        delta = (gain[i] - gain_j) * w[i]
         inverse = 1.0 / (e[i] + e_j)
-        weighted = delta[i] * (a[i] if delta[i] > 0.0 else a_j)
-        gradients[i] -= weighted * (e_j if delta[i] > 0.0 else e[i]) * inverse
+        weighted = delta * (a[i] if delta > 0.0 else a_j)
+        gradients[i] -= weighted * (e_j if delta > 0.0 else e[i]) * inverse
         hessians[i] += abs(weighted) * (e[i] * inverse) * (e_j * inverse)
 
 

@@ -23,8 +23,7 @@ other libraries.
 
 The cost for a query of n documents is O(n * T) plus sorting. One tree changes the ranks of few documents:
 insertion sort, starting from the order of the previous iteration, takes half the time of sorting from scratch
-[measured]. If it needs too many moves, a merge sort takes over. It is implemented here because NumPy's sort
-takes seconds to compile.
+[measured].
 """
 
 from __future__ import annotations
@@ -56,12 +55,10 @@ from ltrbench.native.objectives.pairs import (
     pairwise_lambdas,
     parse_layout,
 )
+from ltrbench.native.objectives.sorting import RankOrder, gather, sort_by_score
 from ltrbench.native.team import DocumentDraws, Placement
 from ltrbench.settings import changed, part
 from ltrbench.shapes import Gradients, Hessians, Values
-
-# (n,), or (D,) query by query: document indices within the query, best first.
-RankOrder = NDArray[np.uint32]
 
 
 def any_order(data: PairData) -> RankOrder:
@@ -174,101 +171,6 @@ def _one_query(
         factor = data.document_weights[row] * scale
         gradients[row] = g[i] * factor
         hessians[row] = h[i] * factor
-
-
-@kernel
-def sort_by_score(scores: Values, order: RankOrder) -> None:
-    """Sorts `order`, in place, by descending score; tied documents keep the order of rows."""
-    moves_left = 16 * len(order)
-    for i in range(1, len(order)):
-        row = order[i]
-        j = i
-        while j > 0 and _comes_first(scores, row, order[j - 1]):
-            order[j] = order[j - 1]
-            j -= 1
-        order[j] = row
-        moves_left -= i - j
-        if moves_left < 0:
-            _merge_sort(scores, order)
-            return
-
-
-@kernel
-def _comes_first(scores: Values, a: int, b: int) -> bool:
-    return scores[a] > scores[b] or (scores[a] == scores[b] and a < b)
-
-
-@kernel
-def _merge_sort(scores: Values, order: RankOrder) -> None:
-    """Sorts by merging neighbouring runs of 1, 2, 4, ... documents."""
-    n = len(order)
-    width = 1
-    merged = np.empty(len(order), dtype=np.uint32)
-    while width < n:
-        for first in range(0, n, 2 * width):
-            middle = min(first + width, n)
-            end = min(first + 2 * width, n)
-            a = first
-            b = middle
-            for i in range(first, end):
-                if b == end or (
-                    a < middle and _comes_first(scores, order[a], order[b])
-                ):
-                    merged[i] = order[a]
-                    a += 1
-                else:
-                    merged[i] = order[b]
-                    b += 1
-        for i in range(n):
-            order[i] = merged[i]
-        width *= 2
-
-
-@kernel
-def order_of(scores: Values) -> RankOrder:
-    """Returns the (n,) rows by descending score; tied documents keep the order of rows."""
-    n = len(scores)
-    order = np.empty(n, dtype=np.uint32)
-    write_order(scores, order, np.empty((2, n), dtype=np.uint32))
-    return order
-
-
-@kernel
-def write_order(scores: Values, order: RankOrder, memory: NDArray[np.uint32]) -> None:
-    """Writes the order of `order_of`. The content of the (2, n) memory does not matter."""
-    # Sorted from n buckets of scores, after which few documents have to move.
-    n = len(scores)
-    highest = scores.max()
-    spread = highest - scores.min()
-    scale = (n - 1.0) / spread
-    bucket_of = memory[0]
-    start = memory[1]
-    start[:] = 0
-    if np.isfinite(spread) and np.isfinite(scale):
-        for i in range(n):
-            bucket_of[i] = np.uint32((highest - scores[i]) * scale)
-    else:
-        bucket_of[:] = 0  # one bucket
-    for i in range(n):
-        start[bucket_of[i]] += 1
-    num_before = 0
-    for bucket in range(n):
-        num_of_bucket = start[bucket]
-        start[bucket] = num_before
-        num_before += num_of_bucket
-    for i in range(n):
-        order[start[bucket_of[i]]] = i
-        start[bucket_of[i]] += 1
-    sort_by_score(scores, order)
-
-
-@kernel
-def gather(values: Values, order: RankOrder) -> Values:
-    """Returns values[order]; a loop, because NumPy's indexing takes seconds to compile."""
-    gathered = np.empty(len(order))
-    for i in range(len(order)):
-        gathered[i] = values[order[i]]
-    return gathered
 
 
 @kernel

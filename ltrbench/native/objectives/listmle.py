@@ -22,8 +22,8 @@ import numpy as np
 
 from ltrbench.compilation import kernel
 from ltrbench.native.objectives.base import Objective, ObjectiveData
-from ltrbench.native.objectives.lambdas import RankOrder, order_of
 from ltrbench.native.objectives.query_kernels import draw, for_each_query
+from ltrbench.native.objectives.sorting import RankOrder, order_of
 from ltrbench.shapes import Gradients, Hessians, Labels, Values
 
 

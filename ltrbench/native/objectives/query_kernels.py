@@ -28,7 +28,7 @@ from ltrbench.data import Judgments
 from ltrbench.metrics import DEFAULT
 from ltrbench.metrics.evaluation import check_defined
 from ltrbench.native.objectives.base import ObjectiveData
-from ltrbench.native.objectives.lambdas import gather, order_of
+from ltrbench.native.objectives.sorting import gather, order_of
 from ltrbench.shapes import Gradients, Hessians, Labels, QueryStart, Values
 
 FAR = 300.0
@@ -106,23 +106,47 @@ def check_gains(labels: Labels, query_start: QueryStart) -> None:
 
 
 @kernel
-def gains_and_discounts(
+def gains_of(
     labels: Values, is_exponential: bool, is_normalized: bool, top: int
-) -> tuple[Values, Values]:
-    """Returns the (n,) gains of DCG, and its (n,) discounts by rank, which are 0 below `top`.
+) -> Values:
+    """Returns the (n,) gains of DCG.
 
     Args:
         is_exponential: whether the gain of a label is 2^label - 1 instead of the label.
-        is_normalized: whether gains are divided by the best DCG, as in NDCG.
+        is_normalized: whether gains are divided by the best DCG of the first `top` ranks, as in NDCG.
     """
-    gains = np.exp2(labels) - 1.0 if is_exponential else labels.copy()
-    discounts = 1.0 / np.log2(np.arange(len(labels)) + 2.0)
-    discounts[top:] = 0.0
+    gains = labels.copy()
+    if is_exponential:
+        for i in range(len(labels)):
+            gains[i] = _power_of_two(labels[i]) - 1.0
     if is_normalized:
-        best = (gather(gains, order_of(gains)) * discounts).sum()
+        best_first = gather(gains, order_of(gains))
+        best = 0.0
+        for r in range(min(top, len(labels))):
+            if best_first[r] <= 0.0:
+                break
+            best += best_first[r] * (1.0 / np.log2(r + 2.0))
         if best > 0.0:
             gains /= best
-    return gains, discounts
+    return gains
+
+
+@kernel
+def _power_of_two(x: float) -> float:
+    """Returns 2^x; for an integer, such as most labels, by a shift of bits instead of a call."""
+    whole = np.int64(x)
+    if whole == x and 0 <= whole < 63:
+        return np.float64(np.int64(1) << whole)
+    power: float = np.exp2(x)
+    return power
+
+
+@kernel
+def discounts_of(n: int, top: int) -> Values:
+    """Returns the (n,) discounts of DCG by rank, which are 0 below `top`."""
+    discounts: Values = 1.0 / np.log2(np.arange(n) + 2.0)
+    discounts[top:] = 0.0
+    return discounts
 
 
 @kernel

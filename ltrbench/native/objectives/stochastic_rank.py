@@ -13,13 +13,14 @@ import numpy as np
 
 from ltrbench.compilation import kernel
 from ltrbench.native.objectives.base import Objective, ObjectiveData
-from ltrbench.native.objectives.lambdas import gather, order_of
 from ltrbench.native.objectives.query_kernels import (
     check_gains,
+    discounts_of,
     draw_normal,
     for_each_query,
-    gains_and_discounts,
+    gains_of,
 )
+from ltrbench.native.objectives.sorting import gather, order_of
 from ltrbench.settings import NOT_0, setting
 from ltrbench.shapes import Gradients, Hessians, Labels, QueryStart, Values
 
@@ -111,7 +112,8 @@ def _one_query(
     h[:] = weights
     if n < 2:
         return
-    gains, discounts = gains_and_discounts(labels, is_exponential, is_ndcg, top)
+    gains = gains_of(labels, is_exponential, is_ndcg, top)
+    discounts = discounts_of(n, top)
     # phi(x) = inverse / sqrt(pi) exp(-(inverse (x - m))^2), whose factor is in `steps`.
     inverse = np.sqrt((n - 1.0) / (2.0 * n)) / sigma
     steps = (discounts[:-1] - discounts[1:]) * (

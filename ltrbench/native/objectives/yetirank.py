@@ -12,19 +12,27 @@ from enum import IntEnum
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ltrbench.compilation import disjoint_kernel, kernel
+from ltrbench.compilation import borrowing_kernel, disjoint_kernel, kernel
 from ltrbench.errors import DataError
 from ltrbench.native.objectives.base import Objective, ObjectiveData
-from ltrbench.native.objectives.lambdas import RankOrder, gather, write_order
 from ltrbench.native.objectives.query_kernels import (
     FAR,
     check_gains,
+    discounts_of,
     draw,
     draw_normal,
     exponentials,
     for_each_query,
-    gains_and_discounts,
+    gains_of,
+)
+from ltrbench.native.objectives.sorting import (
+    RankOrder,
+    gather,
+    memory_for_sorting,
+    write_order,
+    write_order_from_buckets,
 )
 from ltrbench.settings import setting
 from ltrbench.shapes import Gradients, Hessians, Labels, QueryStart, Values
@@ -132,19 +140,23 @@ def _one_query(
     highest = s.max()
     is_far = highest - s.min() > FAR
     e = exponentials(s, highest)
-    of_query = (s, e, is_far)
+    of_query = (s, e, is_far, labels)
+    typical = e.mean()
     keys = np.empty(n)
-    order = np.empty(n, dtype=np.uint32)
-    memory = np.empty((2, n), dtype=np.uint32)
+    memory = memory_for_sorting(n)
+    order, bucket_of, _ = memory
+    of_ranks = np.zeros((4, n + 1))
     if mode != Mode.Classic:
-        dcg = gains_and_discounts(labels, is_exponential, mode == Mode.NDCG, top)
+        gains = gains_of(labels, is_exponential, mode == Mode.NDCG, top)
+        dcg = (gains, discounts_of(n, top))
     for permutation in range(permutations):
         first = permutation * n
         if is_gumbel and not is_far:
             for i in range(n):
                 u = draw(seed, query, first + i)
                 keys[i] = e[i] * (u / (1.000001 - u))
-            _replace_by_rough_logarithms(keys)
+            _write_buckets(keys, typical, bucket_of)
+            write_order_from_buckets(keys, memory)
         else:
             for i in range(n):
                 noise = 0.0
@@ -154,61 +166,74 @@ def _one_query(
                 elif power > 0.0:
                     noise = power * draw_normal(seed, query, first + i)
                 keys[i] = s[i] + noise
-        write_order(keys, order, memory)
+            write_order(keys, memory)
         if mode == Mode.Classic:
-            _add_neighbors(order, of_query, labels, reach, (g, h))
+            _add_neighbors(order, of_query, reach, of_ranks, (g, h))
         else:
-            _add_pairs(order, of_query, labels, dcg, pairs, (g, h))
+            _add_pairs(order, of_query, dcg, pairs, (g, h))
     g *= weights / permutations
     h *= weights / permutations
 
 
-@kernel
-def _replace_by_rough_logarithms(values: Values) -> None:
-    """Replaces positive values by increasing functions of them that are nearly linear in their logarithms.
+@borrowing_kernel
+def _write_buckets(keys: Values, typical: float, bucket_of: NDArray[np.uint32]) -> None:
+    """Writes buckets of about equal size for the keys exp(score) u / (1 - u).
 
-    The bits of a positive float are its exponent followed by its fraction. As an integer, they have the order
-    of the values; they sort into buckets of about equal size, for a fraction of the time of logarithms.
+    If all scores are equal, typical / (key + typical) is 1 - u, which is uniform.
     """
-    bits = values.view(np.int64)
-    for i in range(len(values)):
-        values[i] = float(bits[i])
+    num_buckets = 2.0 * len(keys)
+    scale = num_buckets * typical
+    for i in range(len(keys)):
+        bucket = scale / (keys[i] + typical)
+        if not bucket < num_buckets:
+            bucket = 0.0  # a key that is rounded away; its row moves to its place later
+        bucket_of[i] = np.uint32(bucket)
 
 
 @kernel
 def _add_neighbors(
-    order: RankOrder, scores: Any, labels: Values, reach: Values, sums: Any
+    order: RankOrder,
+    of_query: Any,
+    reach: Values,
+    of_ranks: NDArray[np.float64],
+    sums: Any,
 ) -> None:
     """Adds the pairs of each rank and the next one, of the mode Classic, to the gradients and hessians.
 
     With e = exp(s), p is e_lo / (e_lo + e_hi): a query needs n exponentials instead of one for each pair.
+
+    Args:
+        of_ranks: (4, n + 1), memory, initially 0: allocations for each order would take a third of the time.
     """
-    g, h = sums
+    s, e, is_far, labels = of_query
     n = len(order)
-    y = gather(labels, order)
     # Of each rank and the one above it; 0 for the first rank, and below the last one.
-    push = np.zeros(n + 1)
-    curvature = np.zeros(n + 1)
-    pairs = (push[1:n], curvature[1:n])
-    _compute_neighbors(y, _exponentials_of_neighbors(order, scores), reach, pairs)
+    push = of_ranks[0]
+    curvature = of_ranks[1]
+    y = of_ranks[2, :n]
+    upper = of_ranks[3, :n]
     for a in range(n):
+        y[a] = labels[order[a]]
+        upper[a] = e[order[a]]
+    lower = upper[1:]
+    if is_far:
+        in_order = gather(s, order)
+        lower = exponentials(in_order[1:] - in_order[:-1], 0.0)
+        upper[:] = 1.0
+    _compute_neighbors(y, (upper, lower), reach, (push[1:n], curvature[1:n]))
+    _add_to_documents(order, push, curvature, sums)
+
+
+@borrowing_kernel
+def _add_to_documents(
+    order: RankOrder, push: Values, curvature: Values, sums: Any
+) -> None:
+    g, h = sums
+    for a in range(len(order)):
         i = order[a]
         below = a + 1
         g[i] += push[a] - push[below]
         h[i] += curvature[a] + curvature[below]
-
-
-@kernel
-def _exponentials_of_neighbors(order: RankOrder, scores: Any) -> tuple[Values, Values]:
-    """Returns exp(s) of each rank but the last one, and of the next one, both times any factor."""
-    s, e, is_far = scores
-    last = len(order) - 1
-    if is_far:
-        of_ranks = gather(s, order)
-        distances = of_ranks[1:] - of_ranks[:last]
-        return np.ones(last), exponentials(distances, 0.0)
-    of_ranks = gather(e, order)
-    return of_ranks[:last], of_ranks[1:]
 
 
 @disjoint_kernel
@@ -219,7 +244,11 @@ def _compute_neighbors(
     pairs: tuple[Values, Values],
 ) -> None:
     """Writes w p of each rank and the next one, negative if the next one has the higher label, and
-    w p (1 - p). The loop has no branch, so that it can be vectorised."""
+    w p (1 - p). The loop has no branch, so that it can be vectorised.
+
+    Args:
+        exponentials_of_pairs: exp(s) of each rank and of the next one, both times any factor.
+    """
     upper, lower = exponentials_of_pairs
     push, curvature = pairs
     for a in range(len(push)):
@@ -235,12 +264,12 @@ def _compute_neighbors(
 
 @kernel
 def _add_pairs(
-    order: RankOrder, scores: Any, labels: Values, dcg: Any, pairs: Any, sums: Any
+    order: RankOrder, of_query: Any, dcg: Any, pairs: Any, sums: Any
 ) -> None:
     """Adds the pairs of one order to the gradients and hessians, in all modes but Classic; ranks a and b
     start at 0, and p is computed as for neighbours."""
     n = len(order)
-    (s, e, is_far) = scores
+    (s, e, is_far, labels) = of_query
     (mode, neighbors, top) = pairs
     (gains, discounts) = dcg
     (g, h) = sums
