@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import click
@@ -281,8 +282,8 @@ def _comparison(steps: Auto) -> Comparison:
 
 
 def _path_of(data: pd.DataFrame | str | Path, folder: Path) -> Path:
-    """Returns the path of a table; a frame is written beside the folder of the results, with a digest of its
-    content in the name."""
+    """Returns the path of a table; a frame is written beside the folder of the results, with a digest of the
+    file in the name."""
     import pandas as pd
 
     from ltrbench.data.tables import write_frame
@@ -296,16 +297,14 @@ def _path_of(data: pd.DataFrame | str | Path, folder: Path) -> Path:
             f"the data have the type {type(data).__name__}; pass the path of a table, or a DataFrame of "
             "pandas with columns of labels and queries."
         )
-    try:
-        hashes = pd.util.hash_pandas_object(data, index=False)
-    except TypeError:  # of lists, which a table may have in columns that are left out
-        hashes = pd.util.hash_pandas_object(data.astype(str), index=False)
-    of_rows = hashes.to_numpy()
-    names = ",".join(map(str, data.columns))
-    content = hashlib.sha256(of_rows.tobytes() + names.encode())
-    digest = content.hexdigest()[:8]
-    path = folder.with_name(f"{folder.name}-{digest}.parquet")
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_frame(data, path)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=folder.parent) as unnamed:
+        written = Path(unnamed, "table.parquet")
+        write_frame(data, written)
+        # Of the file: it depends on everything that is read from it, types included.
+        with written.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()[:8]
+        path = folder.with_name(f"{folder.name}-{digest}.parquet")
+        if not path.exists():
+            written.rename(path)
     return path

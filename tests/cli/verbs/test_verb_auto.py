@@ -16,9 +16,12 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 from command_line import COMMAND, run
 from forked import run_forked
+from messages import naming
 from paths import USER_BACKEND
 
+import ltrbench
 from ltrbench.cli.auto.steps import candidates
+from ltrbench.errors import ConfigError
 from ltrbench.folders import conf_dir, models
 
 TARGET = ("--target", "elasticsearch")
@@ -230,6 +233,23 @@ def test_nothing_is_made_of_noise_unless_it_is_asked_for(tmp_path: Path) -> None
     assert best
     assert refusal.startswith("refused: ")
     assert shape == "(480,)"
+
+
+def test_a_data_frame_with_other_types_is_another_table(tmp_path: Path) -> None:
+    table = clicks(4)
+    as_text = table["product"].astype(str)
+    tables = [
+        table,
+        table.copy(),
+        table.astype({"product": "category"}),
+        table.assign(product=as_text),
+        table.assign(product=as_text.astype("category")),
+    ]
+    for each in tables:
+        # The setting is refused after the table is written.
+        with pytest.raises(ConfigError, match=naming("highest")):
+            ltrbench.auto(each, metric="highest", output=tmp_path / "made")
+    assert len([*tmp_path.iterdir()]) == len(tables) - 1
 
 
 def refused(table: pd.DataFrame, folder: Path, *words: str) -> str:
