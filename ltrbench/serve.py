@@ -46,6 +46,7 @@ from numpy.typing import NDArray
 
 from ltrbench.data.tables import (
     category_text,
+    codes_of_categories,
     columns_of_features,
     days_of,
     one_hot,
@@ -286,8 +287,7 @@ class RequestReader:
         """Categorical feature -> code of each category."""
         codes = {}
         for name, each in self.categories.items():
-            of_category = {text: code for code, text in enumerate(each)}
-            codes[self.feature_names.index(name)] = of_category
+            codes[self.feature_names.index(name)] = codes_of_categories(each)
         return codes
 
     def read(self, body: bytes) -> RankRequest:

@@ -294,7 +294,8 @@ class _Rows:
             categories = texts.dropna().unique().tolist()
             if not has_order:
                 _sort_categories(categories)
-        codes = pd.Index(categories, dtype=object).get_indexer(texts)
+        of_category = codes_of_categories(categories)
+        codes = np.array([of_category.get(text, -1) for text in texts])
         is_unseen = (codes < 0) & texts.notna()
         num_unseen = is_unseen[numbers].sum()
         if num_unseen:
@@ -398,6 +399,22 @@ def category_text(cell: object) -> str | None:
     if isinstance(cell, bool | np.bool_):
         return str(cell).lower()
     return cell_text(cell)
+
+
+def codes_of_categories(categories: Sequence[str]) -> dict[str, int]:
+    """Returns the text of a cell -> the code of its category.
+
+    A boolean has another text in each kind of file: all that are no category themselves have its code.
+
+    >>> codes_of_categories(["True", "new"])
+    {'True': 0, 'new': 1, 'TRUE': 0, 'true': 0}
+    """
+    codes = {text: code for code, text in enumerate(categories)}
+    for code, text in enumerate(categories):
+        if text.lower() in ("false", "true"):
+            for spelling in (text.title(), text.upper(), text.lower()):
+                codes.setdefault(spelling, code)
+    return codes
 
 
 def numbers_of_cells(
@@ -1233,7 +1250,8 @@ def read_table(
         feature_names: features of the training data; the table must have exactly these, in any order.
         categorical: names or patterns of features with categories: texts, whole numbers or booleans, besides
             the features with pandas' dtype `category`. They are read as they are written: the texts 1 and 1.0
-            are two categories. Nulls are missing.
+            are two categories. Nulls are missing. In later tables true, True and TRUE are the category that
+            the training data have of them.
         keep: names or patterns of columns that are no features, for metrics and slices; see `Judgments.kept`.
         ignore: names or patterns of columns that are not read.
         categories: those of the training data; a category that it does not have becomes a missing value, and

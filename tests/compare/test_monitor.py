@@ -152,15 +152,19 @@ def test_a_new_category_of_the_week_is_not_that_of_the_reference(
         table["brand"] = list(brands) * 40
         table["label"] = [0, 1] * 40
         table["price"] = np.arange(80.0)
+        table["sale"] = "TRUE" if name == "week" else "True"
         table.to_csv(tmp_path / f"{name}.csv", index=False)
-    data = ["data=table", "data.train=shop.csv", "data.categorical=[brand]"]
+    data = ["data=table", "data.train=shop.csv", "data.categorical=[brand,sale]"]
     options = ["importance=none", "tracking=none", "hydra.run.dir=run"]
     run("model=random", *data, *options, folder=tmp_path)
     words = ["week.csv", "--reference=reference.csv", "--output=out"]
     run("monitor", "run", *words, folder=tmp_path)
     record = json.loads((tmp_path / "out/monitor.json").read_text())
-    measures = {item["name"]: item["value"] for item in record["measures"]}
-    assert measures["unseen"] == pytest.approx(0.5)
+    unseen = {}
+    for item in record["measures"]:
+        if item["name"] == "unseen":
+            unseen[item["feature"]] = item["value"]
+    assert unseen == pytest.approx({"brand": 0.5, "sale": 0})
 
 
 @pytest.mark.slow

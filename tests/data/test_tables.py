@@ -276,6 +276,27 @@ def test_words_are_categories_where_nulls_are_real_and_a_choice_in_csv(
         assert by_default == {*by_choice.categories["brand"]} == every
 
 
+@pytest.mark.parametrize("training", ["csv", "parquet"])
+def test_a_boolean_category_is_the_same_in_tables_that_spell_it_in_another_way(
+    tmp_path: Path, training: str
+) -> None:
+    table = frame(new=[True, False, True], sale=[False, True, True])
+    sources: list[Any] = [table, table.assign(new=["TRUE", "FALSE", "TRUE"])]
+    for ending in ("csv", "parquet"):
+        sources.append(tmp_path / f"t.{ending}")
+        write_frame(table, sources[-1])
+    options: Any = {"categorical": ["new"], "encode": ["sale"]}
+    train = read_table(tmp_path / f"t.{training}", **options)
+    for source in sources:
+        features = read_table_features(
+            source,
+            feature_names=train.feature_names,
+            categories=train.categories,
+            encode=train.encoded,
+        )
+        np.testing.assert_array_equal(features, train.features)
+
+
 @pytest.mark.parametrize(
     "columns",
     [

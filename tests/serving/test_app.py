@@ -212,7 +212,7 @@ def test_a_category_is_a_text_a_number_or_a_boolean_and_others_are_missing() -> 
     reader = RequestReader(
         ("sold", "shop"), 4, {"sold": ("false", "true"), "shop": ("9", "10")}
     )
-    values = [[True, 10], ["true", "10"], [None, "new"], ["True", "10.0"]]
+    values = [[True, 10], ["TRUE", "10"], [None, "new"], ["True ", "10.0"]]
     read = reader.read(
         body_of(*({"id": d, "features": each} for d, each in enumerate(values)))
     )

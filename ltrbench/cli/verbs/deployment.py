@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 import numpy as np
+from numpy.typing import NDArray
 
 from ltrbench.cli.console import (
     OK,
@@ -823,14 +824,26 @@ def _read(
     categories = {}
     for name, categories_of_file in data.categories.items():
         of_feature = (known or model.categories)[name]
-        new = sorted(set(categories_of_file).difference(of_feature))
-        names = (*of_feature, *new)
-        code_of_category = [names.index(category) for category in categories_of_file]
-        # The code -1 of a missing value is the last one.
-        codes_as_trained = np.array([*code_of_category, np.nan])
+        names, codes_as_trained = _with_new(of_feature, categories_of_file)
         column = features[:, data.feature_names.index(name)]
         codes_in_file = np.where(np.isnan(column), -1, column)
         column[:] = codes_as_trained[codes_in_file.astype(np.int64)]
         categories[name] = names
     checked = cast(Any, CheckedFeatures(features))  # and float64 stays float64
     return data.with_fields(features=checked, categories=categories)
+
+
+def _with_new(
+    known: Sequence[str], of_file: Sequence[str]
+) -> tuple[tuple[str, ...], NDArray[np.float64]]:
+    """Returns the known categories and then the new ones of a file, and the code of each of the file.
+
+    The last code is that of a missing value.
+    """
+    from ltrbench.data.tables import codes_of_categories
+
+    new = sorted(set(of_file).difference(codes_of_categories(known)))
+    names = (*known, *new)
+    codes = codes_of_categories(names)
+    codes_of_file = [codes[category] for category in of_file]
+    return names, np.array([*codes_of_file, np.nan])
