@@ -17,6 +17,7 @@ from ltrbench.compare.views import Chapter, Section
 from ltrbench.data import RankingDataset
 from ltrbench.data.dataset import Judgments
 from ltrbench.data.features import as_array
+from ltrbench.data.tables import encoded_names, one_hot
 from ltrbench.errors import ConfigError, DataError
 from ltrbench.metrics import evaluate
 from ltrbench.models.trees import Ensemble, FlatTree, leaf_sums, leaves_of
@@ -59,9 +60,6 @@ ABOUT_MODEL = (
 ABOUT_FEATURES = (
     "psi: population stability index. ks: Kolmogorov-Smirnov distance. missing: share of missing values. "
     "unseen: share of documents with a category that training does not have."
-)
-UNLABELLED = (
-    "The data have no labels: nothing is claimed about the quality of the rankings."
 )
 
 
@@ -112,7 +110,8 @@ def monitor(
 
     Args:
         models: the model, and optionally a second one for the overlap, each with the new data. The features
-            are in the order of training, and the categories begin with those of training.
+            are in the order of training, and the categories begin with those of training. A one-hot encoded
+            column may be one feature with categories, here and in `train`.
         limits: name of a measure -> threshold.
         metric: metric if a label is above 0.
         test: test set of the run; None of a final model.
@@ -129,12 +128,13 @@ def monitor(
         )
     before = Sample(train.query_start, seed)
     after = Sample(new.query_start, seed + 1)
-    known = list(_of_features(train, new, before, after))
+    of_train = _as_read(ranker, train)
+    columns_then = _columns_like(new, ranker, train, of_train)
+    known = list(_of_features(columns_then, new, before, after))
     features = [_as_read(*model) for model in models]
     scores = []
     for (model, _), read in zip(models, features, strict=True):
         scores.append(model.predict_lists(read, new.query_start))
-    of_train = _as_read(ranker, train)
     known.extend(_of_rare_leaves(ranker, of_train, features[0], after))
     known.extend(_of_overlap(new, scores, after))
     quality = _quality(new, scores[0], metric, after)
@@ -155,15 +155,43 @@ def _measures_of(known: Sequence[_Known], limits: Mapping[str, float]) -> list[M
     return measures
 
 
+def _columns_like(
+    new: RankingDataset, ranker: Ranker, train: RankingDataset, of_train: Features
+) -> list[Features]:
+    """Returns the (D,) columns of the training data for the features of the new data, in their order.
+
+    Args:
+        of_train: the training data as the model reads them.
+    """
+    read = as_array(train.features)
+    columns = dict(zip(ranker.feature_names, of_train.T, strict=True))
+    for name, categories in ranker.encoded.items():
+        names = encoded_names(name, categories)
+        flags = np.stack([columns[each] for each in names], axis=1)
+        columns[name] = _codes(flags)
+    # With the categories that the model does not have.
+    columns |= zip(train.feature_names, read.T, strict=True)
+    return [columns[name] for name in new.feature_names]
+
+
+def _codes(flags: Features) -> Features:
+    """Returns the (D,) codes of a one-hot encoded column from its (D, C) features; NaN without a category."""
+    codes: Features = flags.argmax(axis=1).astype(flags.dtype)
+    codes[~flags.any(axis=1)] = np.nan
+    return codes
+
+
 def _of_features(
-    train: RankingDataset, new: RankingDataset, before: Sample, after: Sample
+    columns_then: Sequence[Features],
+    new: RankingDataset,
+    before: Sample,
+    after: Sample,
 ) -> Iterator[_Known]:
     """Yields the distances of each feature, and the shares of its missing and unseen values."""
-    columns_then = as_array(train.features).T
     columns_now = as_array(new.features).T
     columns = zip(columns_then, columns_now, strict=True)
-    for name, (then, now) in zip(train.feature_names, columns, strict=True):
-        is_category = name in train.categories
+    for name, (then, now) in zip(new.feature_names, columns, strict=True):
+        is_category = name in new.categories
         is_missing = np.isnan(now)
         bins = bins_of(then, now, is_category)
         yield _Known("psi", name, psi(*bins, before, after))
@@ -224,10 +252,10 @@ def _require_values(limits: Mapping[str, float], known: Sequence[_Known]) -> Non
     """Raises ConfigError if a threshold is set for a measure that these data do not have."""
     for name in limits.keys() - {each.name for each in known}:
         raise ConfigError(
-            f"the threshold {limits[name]:g} of {name} has no value to check: unseen needs features with "
-            "categories, rare a model with trees, overlap a second model (--against) and queries of more "
-            f"than {FIRST} documents, fall labels for which the metric is defined, and a run with test "
-            "scores. Remove the threshold."
+            f"the threshold {limits[name]:g} of {name} has no value to check: ks needs features of numbers, "
+            "unseen features with categories, rare a model with trees, overlap a second model (--against) "
+            f"and queries of more than {FIRST} documents, fall labels for which the metric is defined, and a "
+            "run with test scores. Remove the threshold."
         )
 
 
@@ -242,12 +270,18 @@ def _check(
 
 
 def _as_read(ranker: Ranker, data: RankingDataset) -> Features:
-    """Returns the (D, F) features as a model reads them: an unseen category is a missing value."""
+    """Returns the (D, F) features as a model reads them: an unseen category is a missing value, and a one-hot
+    encoded column is a feature for each category."""
     features = np.array(as_array(data.features))
     for name, categories in ranker.categories.items():
         column = features[:, data.feature_names.index(name)]
         column[column >= len(categories)] = np.nan
-    return features
+    encoded = {
+        name: categories
+        for name, categories in ranker.encoded.items()
+        if name in data.feature_names
+    }
+    return one_hot(features, data.feature_names, encoded) if encoded else features
 
 
 def _shares_in_rare_leaves(trees: Ensemble, then: Features, now: Features) -> Scores:
@@ -281,8 +315,14 @@ def _quality(
     return sample.mean(values, judgments.query_weights)
 
 
-def as_chapter(title: str, new: RankingDataset, measures: Sequence[Measure]) -> Chapter:
-    """Returns what the page and the terminal show."""
+def as_chapter(
+    title: str, new: RankingDataset, measures: Sequence[Measure], metric: str
+) -> Chapter:
+    """Returns what the page and the terminal show.
+
+    Args:
+        metric: the metric that was to be computed.
+    """
     of_model = [item for item in measures if item.feature == "model"]
     of_features = [item for item in measures if item.feature != "model"]
     sections = []
@@ -293,7 +333,9 @@ def as_chapter(title: str, new: RankingDataset, measures: Sequence[Measure]) -> 
     )
     answer = [READING]
     if not new.labels.any():
-        answer.insert(0, UNLABELLED)
+        answer.insert(0, f"{metric} is not available: the data have no labels.")
+    elif all(item.name != metric for item in of_model):
+        answer.insert(0, f"{metric} is not available: no query of the data has it.")
     facts = [
         ("queries", f"{new.num_queries:,}"),
         ("documents", f"{new.num_documents:,}"),

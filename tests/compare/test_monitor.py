@@ -8,6 +8,7 @@ import itertools
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,7 +17,7 @@ from command_line import run
 from messages import naming
 from shop_log import shop_log
 
-from ltrbench.compare.monitor import monitor
+from ltrbench.compare.monitor import as_chapter, monitor
 from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError
 from ltrbench.rankers.random import RandomRanker
@@ -109,7 +110,10 @@ def test_a_metric_that_no_query_has_is_no_measure() -> None:
         query_start=np.arange(0, 61, 3),
     )
     models = [(RandomRanker().fit(data), data)]
-    assert "map" not in {item.name for item in monitor(data, models, {}, "map")}
+    measures = monitor(data, models, {}, "map")
+    assert "map" not in {item.name for item in measures}
+    chapter = as_chapter("week", data, measures, "map")
+    assert any("map" in text for text in chapter.answer)
     with pytest.raises(ConfigError, match=naming("fall", "metric")):
         monitor(data, models, {"fall": 0.1}, "map")
 
@@ -143,28 +147,72 @@ def test_drift_is_found_where_it_is_and_false_alarms_occur_in_at_most_five_per_c
     assert found >= 9
 
 
+def shop(brands: str) -> pd.DataFrame:
+    """Returns 40 queries of two documents with these brands."""
+    table = pd.DataFrame({"query_id": np.repeat(np.arange(40), 2)})
+    table["brand"] = list(brands) * 40
+    table["label"] = [0, 1] * 40
+    table["price"] = np.arange(80.0)
+    table["store"] = np.arange(80) % 4
+    table["sale"] = "True"
+    return table
+
+
+def measures_of_week(folder: Path, *words: str) -> pd.Series[Any]:
+    """Returns the values of the measures of week.csv, by name and feature."""
+    run("monitor", "run", *words, "--output=out", folder=folder)
+    record = json.loads((folder / "out/monitor.json").read_text())
+    return pd.DataFrame(record["measures"]).set_index(["name", "feature"])["value"]
+
+
+@pytest.mark.parametrize("option", ["categorical", "encode"])
 def test_a_new_category_of_the_week_is_not_that_of_the_reference(
-    tmp_path: Path,
+    tmp_path: Path, option: str
 ) -> None:
-    files = {"shop": "ab", "reference": "ay", "week": "az"}
-    for name, brands in files.items():
-        table = pd.DataFrame({"query_id": np.repeat(np.arange(40), 2)})
-        table["brand"] = list(brands) * 40
-        table["label"] = [0, 1] * 40
-        table["price"] = np.arange(80.0)
-        table["sale"] = "TRUE" if name == "week" else "True"
-        table.to_csv(tmp_path / f"{name}.csv", index=False)
-    data = ["data=table", "data.train=shop.csv", "data.categorical=[brand,sale]"]
+    week = shop("az")
+    week.loc[:7, "brand"] = None
+    week["sale"] = "TRUE"
+    week = week.astype({"store": "category"})  # which has numbers in training
+    week.to_parquet(tmp_path / "week.parquet")
+    for name, brands in {"shop": "ab", "reference": "ay"}.items():
+        shop(brands).to_csv(tmp_path / f"{name}.csv", index=False)
+    data = ["data=table", "data.train=shop.csv", f"data.{option}=[brand,sale]"]
     options = ["importance=none", "tracking=none", "hydra.run.dir=run"]
     run("model=random", *data, *options, folder=tmp_path)
-    words = ["week.csv", "--reference=reference.csv", "--output=out"]
-    run("monitor", "run", *words, folder=tmp_path)
-    record = json.loads((tmp_path / "out/monitor.json").read_text())
-    unseen = {}
-    for item in record["measures"]:
-        if item["name"] == "unseen":
-            unseen[item["feature"]] = item["value"]
-    assert unseen == pytest.approx({"brand": 0.5, "sale": 0})
+    for reference in ("shop", "reference"):
+        words = ["week.parquet", f"--reference={reference}.csv"]
+        measures = measures_of_week(tmp_path, *words)
+        assert measures["unseen", "brand"] == pytest.approx(0.45)
+        assert measures["missing", "brand"] == pytest.approx(0.1)
+        assert measures["unseen", "sale"] == 0
+        assert ("ks", "store") in measures
+    of_run = measures_of_week(tmp_path, "week.parquet")
+    assert of_run["unseen", "brand"] == pytest.approx(0.45)
+
+
+def test_features_of_categories_are_measured_like_those_of_training(
+    tmp_path: Path,
+) -> None:
+    table = shop("ab")
+    of_brand = {"brand=a": [1, 0] * 40, "brand=b": [0, 1] * 40}
+    table.to_csv(tmp_path / "shop.csv", index=False)
+    encoded = table.drop(columns="brand").assign(**of_brand)
+    encoded.to_csv(tmp_path / "week.csv", index=False)
+    data = [
+        "data=table",
+        "data.train=shop.csv",
+        "data.encode=[brand]",
+        "data.ignore=[sale]",
+    ]
+    options = ["importance=none", "tracking=none", "hydra.run.dir=run"]
+    run("model=random", *data, *options, folder=tmp_path)
+    for words in (
+        ["week.csv"],
+        ["week.csv", "--reference=shop.csv"],
+        ["shop.csv", "--reference=week.csv"],
+    ):
+        measures = measures_of_week(tmp_path, *words)
+        assert measures["psi"].filter(like="brand").max() < 0.1
 
 
 @pytest.mark.slow

@@ -692,9 +692,9 @@ def monitor_verb(
     NEW has the format of the training files, with query ids; a table needs no labels. Each feature has the
     population stability index (tenths of the training data, or categories; missing values and a number that
     fills a tenth have a bin of their own), the Kolmogorov-Smirnov distance, and the shares of missing values
-    and unseen categories. The model has the share of documents in leaves that training hardly reached, with
-    --against an overlap, and with labels a metric. The exit code is 3 if the whole interval of a measure is
-    past a threshold.
+    and unseen categories; a one-hot encoded column is one feature. The model has the share of documents in
+    leaves that training hardly reached, with --against an overlap, and with labels a metric. The exit code
+    is 3 if the whole interval of a measure is past a threshold.
 
     \b
         python -m ltrbench monitor outputs/2026-01-31/12-00-00 week.parquet --max-psi 0.2 --output monitor
@@ -711,14 +711,16 @@ def monitor_verb(
         train = _read(runs[0], rankers[0], reference, reading=reading)
     else:
         train = data_of(runs[0], rankers[0], "train", "--reference")
-    models = _new_documents(runs, rankers, new, reading, train.categories)
+    # Of the columns that are encoded in the data of a run, but not in those of --reference.
+    categories = {**rankers[0].encoded, **train.categories}
+    models = _new_documents(runs, rankers, new, reading, categories)
     thresholds = {name: limit for name, limit in limits.items() if limit is not None}
     test = None
     if not isinstance(runs[0].result.origin, Final):
         test = runs[0].scored("test")
     measures = monitor(train, models, thresholds, metric, test)
     _, new_data = models[0]
-    chapter = as_chapter(str(new), new_data, measures)
+    chapter = as_chapter(str(new), new_data, measures, metric)
     echo(_chapter_as_text(chapter))
     if output is not None:
         record = {
@@ -746,7 +748,7 @@ def _new_documents(
     Args:
         categories: those of the first model and of the data that the documents are compared with.
     """
-    known = [categories, *(model.categories for model in rankers[1:])]
+    known = [categories, *(None for _ in runs[1:])]
     models = []
     for run, model, of_model in zip(runs, rankers, known, strict=True):
         dataset = _read(run, model, new, reading=reading, known=of_model)
@@ -779,7 +781,7 @@ def _write_chapter(
 
 for _option, _text in {
     "--max-psi": "the population stability index of a feature",
-    "--max-ks": "the Kolmogorov-Smirnov distance of a feature",
+    "--max-ks": "the Kolmogorov-Smirnov distance of a feature of numbers",
     "--max-missing": "the share of missing values of a feature",
     "--max-unseen": "the share of documents with an unseen category of a feature",
     "--max-rare": "the share of documents in leaves that training hardly reached",
@@ -804,27 +806,44 @@ def _read(
     known: Mapping[str, Sequence[str]] | None = None,
 ) -> RankingDataset:
     """Reads a file like the training data, but without labels if it has none, and with new categories after
-    the known ones.
+    the known ones. A one-hot encoded column of a table is one feature with categories, whose new categories
+    are not missing values.
 
     Args:
         known: categories of each feature, which begin with those of the model; None: only those.
     """
-    from ltrbench.data.features import CheckedFeatures
     from ltrbench.data.sources import read_data
-    from ltrbench.data.tables import is_table
+    from ltrbench.data.tables import columns_of_features, is_table, open_table
 
     options = options_as_trained(run, model, file, reading)
     if not is_table(file):
         return read_data(file, **options)
-    options["categories"] = None
-    options["categorical"] = list(model.categories)
-    options["labelled"] = False
-    data = read_data(file, **options)
+    known = known or {**model.categories, **model.encoded}
+    columns = model.feature_names
+    if model.encoded:
+        of_table = open_table(file).columns
+        columns = columns_of_features(columns, model.encoded, of_table)
+    options |= {
+        "feature_names": columns,
+        "num_features": None,
+        "categories": None,
+        "categorical": [column for column in columns if column in known],
+        "encode": None,
+        "labelled": False,
+    }
+    return _after_the_known(read_data(file, **options), known)
+
+
+def _after_the_known(
+    data: RankingDataset, known: Mapping[str, Sequence[str]]
+) -> RankingDataset:
+    """Returns a data set with the known categories first; those that only it has follow."""
+    from ltrbench.data.features import CheckedFeatures
+
     features = np.array(data.features)
     categories = {}
     for name, categories_of_file in data.categories.items():
-        of_feature = (known or model.categories)[name]
-        names, codes_as_trained = _with_new(of_feature, categories_of_file)
+        names, codes_as_trained = _with_new(known[name], categories_of_file)
         column = features[:, data.feature_names.index(name)]
         codes_in_file = np.where(np.isnan(column), -1, column)
         column[:] = codes_as_trained[codes_in_file.astype(np.int64)]
