@@ -36,6 +36,7 @@ from ltrbench.data.features import CheckedFeatures
 from ltrbench.data.sources import FileSource, LetorFiles, TableFiles
 from ltrbench.data.tables import (
     NEARLY_ALL,
+    is_parquet,
     is_table,
     missing_words,
     numbers_of_cells,
@@ -538,7 +539,7 @@ class _Kinds:
     """The kinds of the columns without a role.
 
     Attributes:
-        categorical: columns of texts that are categories.
+        categorical: columns of texts that are categories, and those with pandas' type of categories.
         dates: columns of dates.
         left_out: column that is no feature -> the reason.
         unusable: those of them that can be no feature in any case.
@@ -555,6 +556,9 @@ class _Kinds:
         missing: Collection[str],
     ) -> None:
         self._path = path
+        self._typed: Collection[str] = ()
+        if is_parquet(path):  # a CSV file has no types
+            self._typed = open_table(path).categorical
         self._queries = frame[query]
         self._missing = missing
         self.categorical: list[str] = []
@@ -578,6 +582,9 @@ class _Kinds:
             cells = cells.astype(object)
         if cells.dtype.kind not in "biuf":
             self._add_objects(name, cells, is_kept)
+        elif name in self._typed:
+            # Another file of the same columns need not have the type.
+            self.categorical.append(name)
 
     def _add_objects(self, name: str, cells: pd.Series[Any], is_kept: bool) -> None:
         """Adds a column whose cells have no type of numbers."""

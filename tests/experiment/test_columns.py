@@ -16,7 +16,12 @@ from messages import naming
 from shop_log import shop_log
 
 from ltrbench.cli import main
-from ltrbench.cli.verbs.runs import load_model, options_as_trained, source_with
+from ltrbench.cli.verbs.runs import (
+    check_columns,
+    load_model,
+    options_as_trained,
+    source_with,
+)
 from ltrbench.compare import compare, slices
 from ltrbench.compare.groups import column_of_queries
 from ltrbench.data import Judgments, RankingDataset, read_table
@@ -192,6 +197,87 @@ def test_a_store_that_was_read_in_another_way_than_the_run_is_refused(
             source_with([other], done)
 
 
+def _run_of_table(frame: pd.DataFrame, folder: Path, **settings: Any) -> Run:
+    frame.to_parquet(folder / "train.parquet")
+    train = str(folder / "train.parquet")
+    source = TableFiles(name="mine", train=train, sort_queries=True, **settings)
+    experiment = Experiment(model="random", ranker=RandomRanker(), source=source)
+    return run(experiment, folder / "run")
+
+
+@pytest.fixture
+def shops() -> pd.DataFrame:
+    rows = np.arange(120)
+    columns = {
+        "query_id": rows // 4,
+        "label": rows % 2,
+        "price": rows % 7,
+        "cat_shop": rows % 12,
+        "day": [f"2026-01-{1 + row % 9:02}" for row in rows],
+    }
+    return pd.DataFrame(columns)
+
+
+def test_other_tables_have_the_features_of_the_run_with_their_kinds(
+    shops: pd.DataFrame, tmp_path: Path
+) -> None:
+    typed = shops.assign(price=shops.price.astype("category"))
+    done = _run_of_table(typed, tmp_path, categorical=["cat_*"], dates=["da*"])
+    newer = shops.assign(cat_leak=shops.label.astype(str), data=shops.day)
+    newer.to_csv(tmp_path / "newer.csv", index=False)
+    newer.to_parquet(tmp_path / "newer.parquet")
+    for name in ("train.parquet", "newer.csv", "newer.parquet"):
+        file = tmp_path / name
+        train = source_with([file], done).load().train
+        check_columns(train, [file], done)
+        assert train.feature_names == ("price", "cat_shop", "day"), name
+        assert train.categories.keys() == {"price", "cat_shop"}, name
+        assert train.dates.keys() == {"day"}, name
+
+
+def test_a_type_of_categories_does_not_change_the_kind_of_a_known_feature(
+    shops: pd.DataFrame, tmp_path: Path
+) -> None:
+    done = _run_of_table(shops, tmp_path, ignore=["day"])
+    typed = shops.assign(price=shops.price.astype("category"))
+    file = tmp_path / "typed.parquet"
+    typed.to_parquet(file)
+    train = source_with([file], done).load().train
+    with pytest.raises(DataError, match=naming(file, "price", done.path)):
+        check_columns(train, [file], done)
+    # As monitor reads a file, with new categories.
+    options = options_as_trained(done, load_model(done, None), file, ())
+    read = read_data(file, **{**options, "categories": None})
+    assert not read.categories
+
+
+@pytest.mark.parametrize(
+    ("changes", "options", "name"),
+    [
+        ({"cat_leak": "a"}, {"categorical": ["cat_*"], "dates": ["day"]}, "cat_leak"),
+        ({}, {"categorical": ["cat_*"], "ignore": ["price", "day"]}, "price"),
+        ({}, {"dates": ["day"]}, "cat_shop"),
+        ({"day": 3}, {"categorical": ["cat_*"]}, "day"),
+    ],
+)
+def test_other_stores_must_have_the_features_of_the_run_with_their_kinds(
+    shops: pd.DataFrame,
+    tmp_path: Path,
+    changes: dict[str, Any],
+    options: dict[str, Any],
+    name: str,
+) -> None:
+    data = tmp_path / "data.csv"
+    shops.to_csv(data, index=False)
+    source = TableFiles(name="mine", train=str(data))
+    done = run_on_store(source, tmp_path, categorical=["cat_*"], dates=["day"])
+    other = tmp_path / "other"
+    write_store(other, read_table(shops.assign(**changes), **options))
+    train = source_with([other], done).load().train
+    with pytest.raises(DataError, match=naming(other, name, done.path)):
+        check_columns(train, [other], done)
+
+
 def test_a_file_is_read_like_the_labelled_data_of_a_simulation(tmp_path: Path) -> None:
     data = tmp_path / "data.txt"
     lines = [f"{row % 2} qid:{row // 4} 0:{row} 1:{row % 3}\n" for row in range(400)]
@@ -309,6 +395,18 @@ def test_a_plan_has_the_data_set_that_its_yaml_reads(
     for name in ("fingerprint", "feature_names", "categories", "encoded", "dates"):
         assert getattr(plan.dataset, name) == getattr(expected, name), name
     assert plan.dataset.num_features == expected.num_features
+
+
+def test_a_plan_names_columns_of_numbers_with_a_type_of_categories(
+    shops: pd.DataFrame, tmp_path: Path
+) -> None:
+    path = tmp_path / "shops.parquet"
+    typed = shops.assign(price=shops.price.astype("category"))
+    typed.to_parquet(path)
+    assert propose(path, {}).categorical == ["price"]
+    encoded = propose(path, {}, can_split_categories=False)
+    assert encoded.encode == ["price"]
+    assert not encoded.dataset.categories
 
 
 @pytest.mark.parametrize(

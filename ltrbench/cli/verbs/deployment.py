@@ -35,6 +35,7 @@ from ltrbench.cli.console import (
 from ltrbench.cli.verbs.runs import (
     ANYWAY_OPTION,
     RANKER_OPTION,
+    check_columns,
     data_of,
     in_its_folder,
     load_model,
@@ -226,8 +227,7 @@ def _final_experiment(
     from ltrbench.runs.spec import RunSpec
 
     # The experiment reads the same source again, from memory.
-    source = _final_source(files, fit.run)
-    splits = _splits_of(source, fit.run)
+    source, splits = _final_data(files, fit.run)
     result = fit.run.result
     fitted = unfitted(fit.run, ranker)
     if fit.num_trees is not None:
@@ -260,24 +260,26 @@ def _destination_of(run: Run) -> Destination | None:
     return None if target is None else Destination.of(target)
 
 
-def _final_source(files: Sequence[Path], run: Run) -> DataSource:
-    """Returns the source of the final model: the files, if there are any, or else the data of the run."""
-    if files:
-        return source_with(files, run)
-    return source_of(run).with_all_queries()
+def _final_data(files: Sequence[Path], run: Run) -> tuple[DataSource, Splits]:
+    """Returns the source and the data of the final model: the files, if there are any, or else the data of
+    the run; their paths begin in the folder where the run was started.
 
-
-def _splits_of(source: DataSource, run: Run) -> Splits:
-    """Returns the data of the final model; their paths begin in the folder where the run was started."""
+    Raises:
+        DataError: The files have other features than the run, or features of other kinds.
+    """
     from ltrbench.experiment.loading import load_once
 
+    source = source_with(files, run) if files else source_of(run).with_all_queries()
     with in_its_folder(run):
-        return load_once(source)[0]
+        splits, _ = load_once(source)
+    if files:
+        check_columns(splits.train, files, run)
+    return source, splits
 
 
 def _num_queries(files: Sequence[Path], run: Run) -> int:
     """Returns the number of all labelled queries of the data of the final model."""
-    splits = _splits_of(_final_source(files, run), run)
+    _, splits = _final_data(files, run)
     return splits.whole().train.num_queries
 
 

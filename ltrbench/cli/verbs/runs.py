@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from ltrbench.cli.session import Store
     from ltrbench.data import RankingDataset, Splits
     from ltrbench.data.sources import DataSource
+    from ltrbench.rankers.estimator import Columns
     from ltrbench.rankers.importance import Importances
     from ltrbench.runs import RunResult
     from ltrbench.runs.record import ScoredSplit
@@ -317,12 +318,13 @@ def source_of(run: Run) -> DataSource:
 def source_with(files: Sequence[Path], run: Run) -> DataSource:
     """Returns a source that reads all queries of files with the data settings and the features of a run.
 
-    Encoded columns keep the categories of the run: a new one is 0 in each of their features.
+    The features of tables keep their kinds. Encoded columns also keep the categories of the run, of which a
+    new one is 0 in each of their features, and dates their first days.
 
     Raises:
         ConfigError: The data of the run have no files.
         DataError: As `source_of`.
-        ResultError: Columns are encoded, and the run has no model.
+        ResultError: The data of the run are tables, and it has no model.
     """
     from ltrbench.data.sources import (
         ColumnSource,
@@ -333,7 +335,6 @@ def source_with(files: Sequence[Path], run: Run) -> DataSource:
     )
     from ltrbench.data.store import check_reading, json_options, read_manifest
     from ltrbench.data.tables import columns_of_features
-    from ltrbench.rankers.estimator import read_columns
 
     source = source_of(run)
     if not isinstance(source, FileSource):
@@ -353,12 +354,16 @@ def source_with(files: Sequence[Path], run: Run) -> DataSource:
     if isinstance(source, ColumnSource):
         whole |= {"split_by": None, "gap": None, "group_by": None}
     if isinstance(source, TableFiles):
-        names = tuple(run.result.feature_names or ())
-        if source.encode is not None:
-            encoded = read_columns(class_and_folder_of_model(run)[1]).encoded
-            names = columns_of_features(names, encoded, encoded)
-            whole["encode"] = {column: [*encoded[column]] for column in encoded}
-        whole["features"] = list(names)
+        # No patterns, which would match other columns of the files.
+        known = _columns_of(run)
+        encoded = {column: [*known.encoded[column]] for column in known.encoded}
+        names = columns_of_features(known.feature_names, encoded, encoded)
+        whole |= {
+            "features": [*names],
+            "categorical": [*known.categories],
+            "dates": dict(known.dates),
+            "encode": encoded,
+        }
     elif isinstance(source, StoreFiles):
         of_run = json_options(run.result.reading)
         for file in files:
@@ -366,6 +371,47 @@ def source_with(files: Sequence[Path], run: Run) -> DataSource:
     elif isinstance(source, LetorFiles):
         whole["num_features"] = int(run.result.data["train"]["features"])
     return replace(source, **whole)
+
+
+def _columns_of(run: Run) -> Columns:
+    from ltrbench.rankers.estimator import read_columns
+
+    _, folder = class_and_folder_of_model(run)
+    return read_columns(folder)
+
+
+def check_columns(data: RankingDataset, files: Sequence[Path], run: Run) -> None:
+    """Raises DataError unless files have the features of the model of a run, of the same kinds.
+
+    Args:
+        data: what was read from the files.
+    """
+    kinds = _kinds_of_features(data)
+    kinds_of_run = _kinds_of_features(_columns_of(run))
+    names = ", ".join(map(str, files))
+    for name in {**kinds_of_run, **kinds}:
+        kind = kinds.get(name, _NO_FEATURE)
+        kind_of_run = kinds_of_run.get(name, _NO_FEATURE)
+        if kind == kind_of_run:
+            continue
+        remedy = "Change the type of the column; a store needs other --read categorical or dates."
+        if kind_of_run == _NO_FEATURE:
+            remedy = f"Build the store again with --read 'ignore=[{name}]'."
+        elif kind == _NO_FEATURE:
+            remedy = "Add it to the data."
+        raise DataError(
+            f"{names}: '{name}' is {kind}, but {kind_of_run} in {run.path}. {remedy}"
+        )
+
+
+_NO_FEATURE = "no feature"
+
+
+def _kinds_of_features(columns: Columns | RankingDataset) -> dict[str, str]:
+    """Returns feature -> its kind in words; a feature of an encoded column is a number."""
+    kinds = dict.fromkeys(columns.feature_names, "a feature of numbers")
+    kinds |= dict.fromkeys(columns.categories, "a feature of categories")
+    return kinds | dict.fromkeys(columns.dates, "a feature of dates")
 
 
 def data_of(run: Run, model: Ranker, split: str, option: str) -> RankingDataset:
