@@ -1393,11 +1393,11 @@ def read_beside(path: Path, **options: Any) -> dict[str, NDArray[Any]]:
 def read_texts(
     path: Path, names: Mapping[str, Sequence[str]], scores: str
 ) -> list[NDArray[np.str_]]:
-    """Reads columns of a table as text.
+    """Reads columns of ids and scores as text.
 
     Args:
         names: use of a column -> its possible names, the first of which that the table has is read.
-        scores: the use of the column of numbers; floats in other columns must be exact, as in ids.
+        scores: the use of the column of scores; the others are those of ids.
 
     Returns:
         (D,) texts of each column, in the order of the rows.
@@ -1415,11 +1415,16 @@ def read_texts(
     rows = _Rows(tables=[table], roles={}, keep=columns)
     texts = []
     for use, column in zip(names, columns, strict=True):
-        cells = rows.cells(column)
-        is_real = use == scores and cells.dtype.kind == "f"
-        values = cells.to_numpy(np.float64) if is_real else rows.kept(column)
-        texts.append(np.array(as_written(values), dtype=np.str_))
+        as_text = _scores_as_text if use == scores else _Rows.ids
+        texts.append(np.array(as_text(rows, column), dtype=np.str_))
     return texts
+
+
+def _scores_as_text(rows: _Rows, column: str) -> list[str]:
+    cells = rows.cells(column)
+    if cells.dtype.kind == "f":
+        return as_written(cells.to_numpy(np.float64))
+    return as_written(rows.kept(column))
 
 
 def write_table(dataset: RankingDataset, path: str | Path) -> None:

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from messages import naming
 
-from ltrbench.data import Judgments
+from ltrbench.data import Judgments, RankingDataset
 from ltrbench.data.score_files import (
     QRELS_LINE,
     RUN_LINE,
@@ -201,6 +201,18 @@ def test_scores_in_a_table_join_by_query_and_document_whatever_their_order(
     )
     with pytest.raises(DataError, match=naming("row 2", "''", "below all other")):
         read_score_file(tmp_path / f"scores.{ending}")
+
+
+def test_ids_that_a_merge_in_pandas_made_floats_are_whole_numbers(
+    tmp_path: Path,
+) -> None:
+    ids = {"query_id": np.repeat([1000, 1001], 2), "document_id": np.arange(5000, 5004)}
+    frame = pd.DataFrame(ids).astype(np.float64)
+    data = RankingDataset.from_frame(frame.assign(label=0, a=[1, 2, 3, 4]))
+    write_frame(frame.assign(score=data.features[:, 0]), tmp_path / "scores.parquet")
+    read = read_score_file(tmp_path / "scores.parquet")
+    matched = read.match(data, None, "test")
+    assert matched.scores.tolist() == [1, 2, 3, 4]
 
 
 @pytest.mark.parametrize(
