@@ -223,9 +223,10 @@ async def _disconnected(_: Request, __: Exception) -> Response:
 # ---- Reads the JSON of a request, and checks it.
 #
 # `features` has a value for every feature of the model: by name, or as a list in the order of the model. null
-# is a missing value. Of a categorical feature, the value is a text, a whole number or a boolean, and a
-# category that training did not have is missing. A name that is absent is refused: in a LETOR file it would
-# mean 0, in a table a missing value, and the model scores these differently.
+# is a missing value; a number that data.missing names for tables is not. Of a categorical feature, the value
+# is a text, a whole number or a boolean, and a category that training did not have is missing. A name that is
+# absent is refused: in a LETOR file it would mean 0, in a table a missing value, and the model scores these
+# differently.
 
 Identifier = str | int
 """Identifier of a query or of a document, which the answer repeats unchanged."""

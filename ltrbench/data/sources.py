@@ -695,8 +695,9 @@ class TableFiles(ColumnSource):
         categorical: features with categories; the categories are those of all rows of `train`.
         keep: columns that are no features, for metrics and slices.
         ignore: columns that are not read.
-        missing: texts of a CSV file that are missing values in features and categories, beside empty cells;
-            None: NA, N/A, NaN, null, None and the like.
+        missing: texts of a CSV file that are missing values in features and categories, beside empty cells,
+            and numbers that are missing values in features of every table; None: NA, N/A, NaN, null, None
+            and the like.
         dates: features of dates, as 2026-01-31, 20260131, Unix seconds, milliseconds or typed, which become
             days since the earliest in `train`; or name -> first day; None: none.
         encode: categorical features that become a feature of 0 and 1 for each category: onehot: all, with at

@@ -5,8 +5,9 @@ every other column is a feature, named after the column, unless it is kept besid
 categories of a feature become codes, in the order of the training data. The rows of a query are consecutive.
 Ids, kept columns and categories are read as they are written: texts of a CSV file, and texts or whole numbers
 of another table. Features, labels and weights are numbers; true and false are 1 and 0. Nulls are missing
-values, and so are texts such as NA in a CSV file or in a column of numbers (the option `missing`). Messages
-give the line of a CSV file, with the header as line 1, or the row of another table, from one.
+values, and so are texts such as NA in a CSV file or in a column of numbers, and in features of all tables
+numbers such as -1 that the option `missing` names. Messages give the line of a CSV file, with the header as
+line 1, or the row of another table, from one.
 
 A table is opened (`Table`: the names of its columns), its columns are assigned to roles and features
 (`_rows_of`), and the needed columns are read (`_Rows`). To support another kind of table, write a function
@@ -21,11 +22,19 @@ import io
 import logging
 import os
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass, field, fields, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
 from itertools import islice
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
@@ -186,6 +195,10 @@ class _Rows:
             table.rows(texts, numbers, self.missing, words) for table in self.tables
         ]
 
+    @cached_property
+    def missing_numbers(self) -> tuple[float, ...]:
+        return missing_numbers(self.missing)
+
     def __len__(self) -> int:
         return sum(map(len, self.frames))
 
@@ -253,7 +266,14 @@ class _Rows:
                 f"Otherwise {expected}"
             )
         self.check(column, valid, f"this is not a number: {expected}")
-        return numbers
+        if not self.missing_numbers:
+            return numbers
+        of_missing = np.array(self.missing_numbers)
+        dtype: Any = cells.dtype
+        if dtype.kind == "f":
+            # A column of float32 has the number that is nearest to the text.
+            of_missing = of_missing.astype(f"f{dtype.itemsize}").astype(np.float64)
+        return np.where(np.isin(numbers, of_missing), np.nan, numbers)
 
     def days(self, column: str) -> tuple[NDArray[np.float64], str]:
         """Returns the (D,) days of a column of dates since a day, and this day; missing dates are NaN."""
@@ -288,7 +308,7 @@ class _Rows:
         are_exact = [*(is_exact(cell, cells.dtype) for cell in distinct), True]
         self.check(column, np.array(are_exact)[numbers], OF_FLOATS)
         # The last one is for the number -1, a missing value.
-        texts = pd.Index([*map(category_text, distinct), None], dtype=object)
+        texts = pd.Index([*self._category_texts(distinct), None], dtype=object)
         categories = self.categories[column]
         if categories is None:
             categories = texts.dropna().unique().tolist()
@@ -302,6 +322,15 @@ class _Rows:
             self._log_unseen(column, num_unseen, texts[is_unseen][0])
         code_of_number = np.where(codes < 0, np.nan, codes)
         return code_of_number[numbers], tuple(categories)
+
+    def _category_texts(self, cells: Iterable[object]) -> list[str | None]:
+        """Returns the texts of categories; None for a null, and for a number that is a missing value."""
+        texts = []
+        for cell in cells:
+            is_number = isinstance(cell, Real) and not isinstance(cell, bool)
+            is_missing = is_number and cell in self.missing_numbers
+            texts.append(None if is_missing else category_text(cell))
+        return texts
 
     def _check_categories(self, column: str, cells: pd.Series[Any]) -> None:
         """Raises DataError for a cell that can be no category, such as a list."""
@@ -371,8 +400,7 @@ def _with_nulls(
 ) -> pd.Series[Any]:
     """Returns the texts of a CSV file with nulls for missing values, and logs which words these are."""
     codes, distinct = cells.factorize()
-    stripped = [text.strip().lower() for text in distinct]
-    is_word = np.array([text in missing for text in stripped])
+    is_word = _are_missing(distinct, missing)
     words = [text for text in distinct[is_word] if text.strip()]
     if words:
         num_rows = int(cells.isin(words).sum())
@@ -383,6 +411,35 @@ def _with_nulls(
             "missing."
         )
     return cells.mask(is_word[codes])
+
+
+def _are_missing(texts: Iterable[str], missing: Collection[str]) -> NDArray[np.bool_]:
+    """Returns which texts are missing values; those that are numbers are compared as numbers."""
+    numbers = missing_numbers(missing)
+    are_missing = []
+    for text in texts:
+        word = text.strip().lower()
+        are_missing.append(word in missing or _number(word) in numbers)
+    return np.array(are_missing, dtype=np.bool_)
+
+
+def missing_numbers(missing: Collection[str]) -> tuple[float, ...]:
+    """Returns the numbers among texts that are missing values.
+
+    >>> missing_numbers(["na", "nan", "-1", "-1.0"])
+    (-1.0,)
+    """
+    numbers = set(map(_number, missing))
+    return tuple(sorted(number for number in numbers if number is not None))
+
+
+def _number(word: str) -> float | None:
+    """Returns the number in a text; None if it is none, or NaN."""
+    try:
+        number = float(word)
+    except ValueError:
+        return None
+    return None if "_" in word or np.isnan(number) else number
 
 
 _NUMPY_TYPES = {"b": np.bool_, "i": np.int64, "u": np.uint64}
@@ -460,6 +517,8 @@ def times_of_cells(
         return times, np.ones(len(cells), dtype=np.bool_)
     texts = cells.astype(object).map(cell_text).str.strip()
     is_missing = cells.isna() | texts.str.lower().isin(missing)
+    if of_missing := missing_numbers(missing):
+        is_missing |= pd.to_numeric(texts, errors="coerce").isin(of_missing)
     texts = texts.mask(is_missing)
     known = texts[~is_missing]
     if len(known) and are_dates_with_hours(known):
@@ -614,8 +673,10 @@ def _open_csv(path: Path) -> Table:
     ) -> pd.DataFrame:
         forms = (str, str.upper, str.title)
         words = {"nan", "NaN"}
+        # A number is a missing value in features only.
+        texts_only = [word for word in missing if _number(word) is None]
         for form in forms:
-            words.update(map(form, missing))
+            words.update(map(form, texts_only))
         reading = arrow_csv.ReadOptions(block_size=_CSV_BLOCK_BYTES)
         parsing = arrow_csv.ParseOptions(newlines_in_values=True)
         conversion = arrow_csv.ConvertOptions(
@@ -1258,7 +1319,9 @@ def read_table(
             is counted in the log. None: the categories of this table.
         missing: texts that are missing values in numbers, and in categories and groups of a CSV file; upper
             and lower case are the same, and an empty cell always is one. None: NA, N/A, NaN, null, None and
-            the like (`MISSING`). In other tables the missing categories are the nulls.
+            the like (`MISSING`). In other tables the missing categories are the nulls. A number such as -1 is
+            a missing value in features of every table, also if it is typed or written as -1.0, and never in
+            labels, weights and groups. A ranker does not know these numbers: pass it NaN instead.
         dates: names or patterns of features of dates, as 2026-01-31 (ISO 8601), 20260131, Unix seconds,
             milliseconds of 13 digits (since 2001) or typed, which become days since the earliest; or name ->
             first day, that of the training data (`RankingDataset.dates`) for other tables. None: no features
@@ -1569,6 +1632,8 @@ def _merged_of(rows: _Rows, column: str, numbers: NDArray[np.float64]) -> Pair |
     if not isinstance(cells.dtype, np.dtype):
         return merged_pair(numbers)
     typed = cells.to_numpy()
+    if rows.missing_numbers:
+        typed = typed[~np.isnan(numbers)]
     return merged_pair(numbers if typed.dtype == object else typed)
 
 

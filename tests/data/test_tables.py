@@ -276,6 +276,37 @@ def test_words_are_categories_where_nulls_are_real_and_a_choice_in_csv(
         assert by_default == {*by_choice.categories["brand"]} == every
 
 
+@pytest.mark.parametrize("dtype", [np.int64, np.float64, "Int64"])
+@pytest.mark.parametrize("ending", ["csv", "parquet", None])
+def test_a_number_that_is_a_missing_value_is_one_in_features_of_every_table(
+    tmp_path: Path, ending: str | None, dtype: Any
+) -> None:
+    columns = {
+        "label": [0, 1, 0],
+        "query_id": [0, 0, 1],
+        "document_id": [0, 1, 0],
+        "weight": [0, 1, 1],
+        "price": [0, 5, 2],
+        "day": [0, 1767225600, 1767312000],
+        "shop": [0, 7, 8],
+    }
+    table: Any = pd.DataFrame(columns).astype({"price": dtype, "shop": dtype})
+    table["rate"] = np.array([-999.9, 0.5, 0.1], np.float32)
+    if ending is not None:
+        write_frame(table, tmp_path / f"t.{ending}")
+        table = tmp_path / f"t.{ending}"
+    read = read_table(
+        table, categorical=["shop"], dates=["day"], missing=["NA", "0.0", "-999.9"]
+    )
+    expected = np.zeros((3, 4), dtype=np.bool_)
+    expected[0] = True
+    np.testing.assert_array_equal(np.isnan(read.features), expected)
+    assert read.labels.tolist() == columns["label"]
+    assert read.query_ids.tolist() == ["0", "1"]
+    assert read.document_ids is not None
+    assert read.document_ids.tolist() == ["0", "1", "0"]
+
+
 @pytest.mark.parametrize("training", ["csv", "parquet"])
 def test_a_boolean_category_is_the_same_in_tables_that_spell_it_in_another_way(
     tmp_path: Path, training: str

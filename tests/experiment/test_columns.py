@@ -455,7 +455,7 @@ def test_a_text_that_is_named_as_missing_leaves_a_column_its_numbers_or_dates(
     table.loc[[6, 7], "when"] = "Unknown"
     path = tmp_path / f"t.{suffix}"
     write_frame(table, path)
-    plan = propose(path, {}, missing=["unknown", "-"])
+    plan = propose(path, {}, missing=["unknown", "-", "0"])
     assert "when" in plan.dataset.feature_names
     assert not plan.categorical
     column = plan.dataset.feature_names.index("when")
