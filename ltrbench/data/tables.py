@@ -19,9 +19,11 @@ from __future__ import annotations
 import contextlib
 import csv
 import io
+import json
 import logging
 import os
 import re
+import shlex
 from collections.abc import (
     Callable,
     Collection,
@@ -691,12 +693,34 @@ def _open_csv(path: Path) -> Table:
         return cast("pd.DataFrame", table.to_pandas(split_blocks=True))
 
     with _naming(path):
-        header = next(filter(None, _csv_rows(text)), None)
-    if header is None:
+        header, row = _first_rows(text)
+    if not header:
         raise DataError(
             f"{path}: the file is empty. Check that the file was written and copied completely."
         )
+    if len(header) == 1:
+        _check_separator(path, header[0], row)
     return Table(str(path), header, read, text)
+
+
+def _first_rows(text: bytes) -> tuple[list[str], list[str]]:
+    """Returns the header of a CSV file and its first row; a row that it does not have is empty."""
+    rows: Iterator[list[str]] = filter(None, _csv_rows(text))
+    header = next(rows, [])
+    # In a table of several columns, cells may be longer than this reader takes.
+    row = next(rows, []) if len(header) == 1 else []
+    return header, row
+
+
+def _check_separator(path: Path, header: str, row: Sequence[str]) -> None:
+    """Raises DataError if a header of one column and the first row have another separator than commas."""
+    line = ",".join(row)  # numbers may have decimal commas
+    for separator in (";", "\t", "|"):
+        if header.count(separator) == line.count(separator) > 0:
+            raise DataError(
+                f"{path}: the header is one column, {header[:200]!r}. Separate the cells of a CSV file by "
+                f"commas, not by {separator!r}."
+            )
 
 
 def _csv_rows(text: bytes) -> Any:
@@ -846,8 +870,6 @@ def _columns_of_roles(
             remedy = f"Set the column of the {role} with {_as_set(role)}"
             if role == "label":
                 remedy += ", or read the features alone with read_features or the verb predict"
-            if len(table.columns) == 1:
-                remedy = "Separate the cells of a CSV file by commas"
             raise _no_column(table, names, role, remedy, table.columns)
     return columns
 
@@ -1140,14 +1162,32 @@ def _check_of_training(
 ) -> None:
     """Raises DataError if columns that would be features are not features of the training data."""
     odd = [column for column in columns if column not in features]
+    for column in odd:
+        if NO_NAME.fullmatch(column):
+            number = table.columns.index(column) + 1
+            raise DataError(
+                f"{table.name}: column {number}, '{column}', is not a feature of the training data, but "
+                "probably an index that pandas wrote. Remove it (pandas: index=False)."
+            )
     if odd:
         # The option of the command line replaces the columns that the run ignores.
-        to_ignore = ",".join([*ignored, *odd])
+        word = shlex.quote(f"ignore={_as_list([*ignored, *odd])}")
         raise DataError(
             f"{table.name}: the columns {', '.join(odd)} are not features of the training data; remove "
-            f"them, or leave them out with --read 'ignore=[{to_ignore}]' (Python: ignore). In a run that "
-            "trains, list the features in data.features."
+            f"them, or leave them out with --read {word} (Python: ignore). In a run that trains, list the "
+            "features in data.features."
         )
+
+
+def _as_list(names: Sequence[str]) -> str:
+    """Returns names as a list in the syntax of overrides.
+
+    >>> _as_list(["a", "b c"]), _as_list(["a", "b,c"])
+    ('[a,b c]', '["a", "b,c"]')
+    """
+    if all(re.fullmatch(r"\w[\w .:*-]*", name) for name in names):
+        return f"[{','.join(names)}]"
+    return json.dumps([*names], ensure_ascii=False)
 
 
 def _check_unlisted(table: Table, features: Sequence[str]) -> None:

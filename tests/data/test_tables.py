@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import json
 import re
+import shlex
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
@@ -22,6 +24,7 @@ from messages import naming
 from toy_runs import mentions
 
 import ltrbench
+from ltrbench.cli.console import typed_options
 from ltrbench.data import RankingDataset
 from ltrbench.data.dataset import ROLE_OF_NAME, as_written
 from ltrbench.data.letor import read_letor
@@ -578,11 +581,27 @@ def test_a_column_that_training_does_not_have_is_named_also_for_features_alone()
             feature_names=["bm25"],
             ignore=["size"],
         )
+    of_index = naming("column 4", "''", "index=False")
+    with pytest.raises(DataError, match=of_index):
+        read_table_features(frame().assign(**{"": 0}), feature_names=["bm25"])
     # A column by which queries are split is no feature, and need not be there.
     for table in (frame(day=["2026-01-01"] * 3), frame()):
         assert read_table_features(
             table, split_by="day", feature_names=["bm25"]
         ).shape == (3, 1)
+
+
+@pytest.mark.parametrize("names", [["a,b", "it's"], ['5" screen']])
+def test_the_option_that_a_message_names_leaves_the_columns_out(
+    names: list[str],
+) -> None:
+    table = frame().assign(**dict.fromkeys(names, 1))
+    option = f"ignore={json.dumps(names)}"
+    with pytest.raises(DataError, match=naming(f"--read {shlex.quote(option)}")):
+        read_table_features(table, feature_names=["bm25"])
+    options = typed_options([option])
+    read = read_table_features(table, feature_names=["bm25"], **options)
+    assert read.shape == (3, 1)
 
 
 @pytest.mark.parametrize(
@@ -750,8 +769,10 @@ MISTAKES: list[tuple[str, list[Any]]] = [
     ),
     (
         "label;query_id;a\n1;q;1\n",
-        [":", "'label' or 'relevance'", "'label;query_id;a'", "commas"],
+        [":", "'label;query_id;a'", "commas", "';'"],
     ),
+    ("label|query_id\n1,5|q\n", [":", "'label|query_id'", "commas", "'|'"]),
+    ("label|query_id\n1\n", [":", "'label' or 'relevance'", "data.label"]),
     ("\n\nlabel,query_id,a\n\n1,q,1\n\n-1,q,2\n", [":7:", -1, "'label'", "0 or more"]),
     ('label,query_id,a\n1,"x\ny",1\n-1,q,2\n', [":4:", -1, "'label'"]),
     (
