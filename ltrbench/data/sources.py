@@ -25,7 +25,7 @@ from typing import Any, Self
 
 from numpy.typing import NDArray
 
-from ltrbench.data.blocks import as_paths
+from ltrbench.data.blocks import as_paths, check_option
 from ltrbench.data.dataset import RankingDataset
 from ltrbench.data.letor import (
     companions_of,
@@ -822,6 +822,7 @@ def read_data(
     feature_names: Sequence[str] | str | Path | None = None,
     *,
     scratch: str | Path | None = None,
+    as_table: bool = False,
     **options: Any,
 ) -> RankingDataset:
     """Reads a store, a table (CSV with the extension .csv, compressed or not, or Parquet), or LETOR text.
@@ -834,6 +835,7 @@ def read_data(
             file of feature names.
         scratch: folder of a temporary file for features that do not fit into memory, if the reader has this
             option; None: they are an error.
+        as_table: whether files with any other extension are CSV tables, too, instead of LETOR text.
         options: options of `read_store`, `read_table` or `read_letor`, by name; LETOR text ignores
             `categories`.
 
@@ -841,7 +843,7 @@ def read_data(
         ConfigError: The reader does not have an option, or its type is wrong.
         DataError: The file cannot be read.
     """
-    reader, known = _reader_with(path, feature_names, options)
+    reader, known = _reader_with(path, feature_names, options, as_table)
     if reader is read_letor:
         known["scratch"] = scratch
     return reader(path, num_features, **known)
@@ -851,6 +853,8 @@ def read_features(
     path: str | Path | Sequence[str | Path],
     num_features: int | None = None,
     feature_names: Sequence[str] | str | Path | None = None,
+    *,
+    as_table: bool = False,
     **options: Any,
 ) -> Features:
     """Reads the features of documents for prediction, which need neither labels nor queries.
@@ -858,7 +862,7 @@ def read_features(
     Labels in LETOR text are validated, but not returned; those in tables are not read.
 
     Args:
-        path, num_features, feature_names: as in `read_data`.
+        path, num_features, feature_names, as_table: as in `read_data`.
         options: options of `read_store`, `read_table` or `read_letor`, by name. Options about labels and
             queries (`whole_labels`, `sort_queries`) have no effect here.
 
@@ -870,7 +874,7 @@ def read_features(
         ConfigError: The reader does not have an option, or its type is wrong.
         DataError: The file cannot be read.
     """
-    reader, known = _reader_with(path, feature_names, options)
+    reader, known = _reader_with(path, feature_names, options, as_table)
     used = {name: value for name, value in known.items() if name not in _NO_FEATURES}
     return _FEATURE_READERS[reader](path, num_features, **used)
 
@@ -879,6 +883,8 @@ def read_ids(
     path: str | Path,
     num_features: int | None = None,
     feature_names: Sequence[str] | str | Path | None = None,
+    *,
+    as_table: bool = False,
     **options: Any,
 ) -> dict[str, NDArray[Any]]:
     """Reads the ids and kept columns of documents, to be written beside scores.
@@ -886,12 +892,12 @@ def read_ids(
     A table needs no labels; LETOR text needs labels and queries, as for `read_data`.
 
     Args:
-        path, num_features, feature_names, options: as in `read_features`.
+        path, num_features, feature_names, as_table, options: as in `read_features`.
 
     Returns:
         "query_id", "document_id", kept columns -> (D,) values in file order, as far as there are any.
     """
-    reader, known = _reader_with(path, feature_names, options)
+    reader, known = _reader_with(path, feature_names, options, as_table)
     known.pop("exact", None)
     if reader is read_table:
         used = {
@@ -908,10 +914,12 @@ def _reader_with(
     given: str | Path | Sequence[str | Path],
     feature_names: Sequence[str] | str | Path | None,
     options: Mapping[str, Any],
+    as_table: bool,
 ) -> tuple[Callable[..., RankingDataset], dict[str, Any]]:
     """Returns the reader of the first path, for all of them, and its options."""
+    check_option("as_table", as_table, bool)
     first = as_paths(given)[0]
-    reader = _reader(first)
+    reader = _reader(first, as_table)
     options = {**options, "feature_names": feature_names}
     if reader is read_letor:
         # Its features have numbers; a path is that of a file of names.
@@ -921,7 +929,7 @@ def _reader_with(
         if categories := options.pop("categories", None):
             listed = ", ".join(categories)
             raise DataError(
-                f"{first}: LETOR text has no categories ({listed}); write a table."
+                f"{first}: LETOR text has no categories ({listed}); write a table, with the extension .csv."
             )
     known = _options(reader)
     for name in options:
@@ -957,7 +965,7 @@ def provenance_of(paths: Sequence[Path], options: Mapping[str, Any]) -> Provenan
         paths: the files, or stores, of one split, which can be read together.
         options: options with which they are read.
     """
-    reader = _reader(paths[0])
+    reader = _reader(paths[0], options.get("as_table", False))
     if reader is read_store:
         return _common_provenance([read_manifest(path) for path in paths])
     sources = []
@@ -992,12 +1000,15 @@ def _common_provenance(manifests: Sequence[Manifest]) -> Provenance:
     )
 
 
-def reading_options(path: str | Path, config: Mapping[str, Any]) -> dict[str, Any]:
+def reading_options(
+    path: str | Path, config: Mapping[str, Any], as_table: bool = False
+) -> dict[str, Any]:
     """Returns the reader options of a run that apply to another file, for `read_data`.
 
     Args:
         path: the file to read.
         config: `data` configuration of the run, as stored in its result; None represents NaN.
+        as_table: as in `read_data`.
 
     Returns:
         The keys that are set and are options of the reader of `path`, without the options that depend on the
@@ -1006,7 +1017,7 @@ def reading_options(path: str | Path, config: Mapping[str, Any]) -> dict[str, An
     >>> reading_options("test.txt", {"name": "mine", "first_index": 0, "absent": None, "label": "grade"})
     {'first_index': 0, 'absent': nan}
     """
-    known = set(_options(_reader(Path(path)))) - _OF_THE_RUN
+    known = set(_options(_reader(Path(path), as_table))) - _OF_THE_RUN
     of_reader = {name: value for name, value in config.items() if name in known}
     options = {name: value for name, value in of_reader.items() if value is not None}
     if "absent" in known and config.get("absent", 0.0) is None:
@@ -1014,15 +1025,15 @@ def reading_options(path: str | Path, config: Mapping[str, Any]) -> dict[str, An
     return options
 
 
-def is_letor(path: Path) -> bool:
+def is_letor(path: Path, as_table: bool = False) -> bool:
     """Returns whether a path is read as LETOR text, not as a store or a table."""
-    return _reader(path) is read_letor
+    return _reader(path, as_table) is read_letor
 
 
-def _reader(path: Path) -> Callable[..., RankingDataset]:
+def _reader(path: Path, as_table: bool = False) -> Callable[..., RankingDataset]:
     if is_store(path):
         return read_store
-    return read_table if is_table(path) else read_letor
+    return read_table if as_table or is_table(path) else read_letor
 
 
 def _options(reader: Callable[..., RankingDataset]) -> list[str]:

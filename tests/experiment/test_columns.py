@@ -278,6 +278,43 @@ def test_other_stores_must_have_the_features_of_the_run_with_their_kinds(
         check_columns(train, [other], done)
 
 
+@pytest.mark.parametrize("kind", ["table", "store", "click_simulation"])
+def test_verbs_read_the_tables_of_a_run_whatever_their_extension(
+    shops: pd.DataFrame, tmp_path: Path, kind: str
+) -> None:
+    data = tmp_path / "week.txt"
+    rows = shops.assign(label=shops.price % 3, stock=np.arange(len(shops)))
+    rows.to_csv(data, index=False)
+    rows.to_csv(tmp_path / "week.csv", index=False)
+    options = ["categorical=[cat_shop]", "ignore=[day]"]
+    words = [f"data.train={data}", *(f"data.{option}" for option in options)]
+    if kind == "store":
+        store = str(tmp_path / "store")
+        build = ["data", "build", str(data), "--output", store]
+        for option in (*options, "as_table=true"):
+            build += ["--read", option]
+        assert main(build) == 0
+        words = [f"data.train={store}"]
+    elif kind == "click_simulation":
+        of_labelled = [word.replace("data.", "data.from.", 1) for word in words]
+        words = ["data.from=table", *of_labelled, "data.propensity=power:1"]
+    folder = str(tmp_path / "run")
+    usual = ["model=native", "params.num_trees=2", "tracking=none", "importance=none"]
+    assert main([f"data={kind}", *words, *usual, f"hydra.run.dir={folder}"]) == 0
+    scores = []
+    for name in ("week.txt", "week.csv"):
+        file = str(tmp_path / name)
+        output = tmp_path / f"scores.{name}.csv"
+        assert main(["predict", folder, file, "--output", str(output)]) == 0
+        scores.append(output.read_text())
+        unlabelled = str(tmp_path / f"new.{name}")
+        rows.drop(columns="label").to_csv(unlabelled, index=False)
+        assert main(["monitor", folder, unlabelled, "--reference", file]) == 0
+        ship = ["ship", folder, "--to", "c", "--output", f"{folder}.{name}"]
+        assert main([*ship, "--data", file]) == 0
+    assert scores[0] == scores[1]
+
+
 def test_a_file_is_read_like_the_labelled_data_of_a_simulation(tmp_path: Path) -> None:
     data = tmp_path / "data.txt"
     lines = [f"{row % 2} qid:{row // 4} 0:{row} 1:{row % 3}\n" for row in range(400)]

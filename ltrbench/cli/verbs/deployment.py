@@ -814,11 +814,12 @@ def _read(
     Args:
         known: categories of each feature, which begin with those of the model; None: only those.
     """
-    from ltrbench.data.sources import read_data
-    from ltrbench.data.tables import columns_of_features, is_table, open_table
+    from ltrbench.data.sources import is_letor, read_data
+    from ltrbench.data.store import is_store
+    from ltrbench.data.tables import columns_of_features, open_table
 
     options = options_as_trained(run, model, file, reading)
-    if not is_table(file):
+    if is_store(file) or is_letor(file, options["as_table"]):
         return read_data(file, **options)
     known = known or {**model.categories, **model.encoded}
     columns = model.feature_names

@@ -198,6 +198,9 @@ ANYWAY_OPTION = click.option(
 
 _FOR_TABLES_ONLY = ("fetch",)
 
+_MODULES_OF_DATA = ("ltrbench.data.", "ltrbench.clicks.")
+"""Modules with the sources of data that a run folder may name; other code is not executed."""
+
 _OF_THE_MODEL = ("features", "categorical", "categories", "dates", "encode", "exact")
 """Reader options that decide what a feature of a model is; the run fixes them."""
 
@@ -291,7 +294,7 @@ def source_of(run: Run) -> DataSource:
     settings = run.result.settings.get("data", {})
     target = str(settings.get("_target_"))
     try:
-        if not target.startswith(("ltrbench.data.", "ltrbench.clicks.")):
+        if not target.startswith(_MODULES_OF_DATA):
             raise ConfigError(
                 f"their class is '{target}', and code named in a run folder is not executed."
             )
@@ -511,11 +514,11 @@ def predict_verb(
 ) -> None:
     """Scores the documents of DATA with the model of the finished RUN, one score per line.
 
-    DATA has the format of the training files; columns of a table are matched by name. Labels and queries are
-    not needed: a LETOR line may begin with qid:ID or with its first feature, and a table may lack these
-    columns. Scores are in the order of the file and have full precision. An --output that ends in .csv or
-    .parquet is a table with query_id, document_id, kept columns and score, as far as DATA has them; LETOR
-    text needs labels and qid:ID for it.
+    DATA has the format of the training files, for data=table with any extension; columns of a table are
+    matched by name. Labels and queries are not needed: a LETOR line may begin with qid:ID or with its first
+    feature, and a table may lack these columns. Scores are in the order of the file and have full precision.
+    An --output that ends in .csv or .parquet is a table with query_id, document_id, kept columns and score,
+    as far as DATA has them; LETOR text needs labels and qid:ID for it.
 
     \b
         python -m ltrbench predict outputs/2026-01-31/12-00-00 test.txt --output scores.txt
@@ -576,28 +579,41 @@ def options_as_trained(
     """
     from ltrbench.data.sources import reading_options
 
+    given = typed_options(list(reading))
+    as_table = given.get("as_table", _was_read_as_table(run))
     train = {
         "num_features": int(run.result.data["train"]["features"]),
         "feature_names": run.result.feature_names,
         "categories": model.categories,
         "exact": model.reads_float64,
+        "as_table": as_table,
     }
     reading_of_run = run.result.reading
     of_model = {"dates": model.dates, "encode": model.encoded}
-    options = reading_options(
-        file, {**reading_of_run, **of_model, "reading": reading_of_run}
-    )
-    given = typed_options(list(reading))
+    config = {**reading_of_run, **of_model, "reading": reading_of_run}
+    options = reading_options(file, config, as_table)
     for name in _OF_THE_MODEL:
         if name in given:
             raise ConfigError(
                 f"--read {name} changes the features, which the model of {run.path} fixes. Leave it out; a "
                 "file with other features needs another run."
             )
-    options |= given
+    options = {**train, **options, **given}
     if "feature_names" in given:
         _check_names(run, file, options)
-    return {**train, **options}
+    return options
+
+
+def _was_read_as_table(run: Run) -> bool:
+    """Returns whether the data of a run are tables, whatever the extension of the files, as of data=table."""
+    from ltrbench.data.sources import DataSource, TableFiles
+
+    reading = run.result.reading
+    target = str(reading.get("_target_"))
+    if not target.startswith(_MODULES_OF_DATA):
+        return False
+    kind = find_class(target, DataSource, "data")
+    return issubclass(kind, TableFiles) or reading.get("as_table", False)
 
 
 def _check_names(run: Run, file: Path, options: Mapping[str, Any]) -> None:
@@ -607,7 +623,8 @@ def _check_names(run: Run, file: Path, options: Mapping[str, Any]) -> None:
     from ltrbench.data.sources import is_letor
 
     path = options["feature_names"]
-    if not (is_letor(file) and isinstance(path, str)):
+    has_names = isinstance(path, str)
+    if not (has_names and is_letor(file, options["as_table"])):
         raise ConfigError(
             f"--read feature_names is {path!r}, but {file} is matched with the names of {run.path}. Leave it "
             "out; only for LETOR text it may be the path of a file of names."
