@@ -146,12 +146,12 @@ class OtherColumns:
         of_roles = {*texts, *numbers}
         as_text = [*texts]
         as_numbers = [*numbers]
-        words = []
+        words: dict[str, Sequence[str]] = {}
         left = [column for column in table.columns if column not in of_roles]
         left = [column for column in left if not _matches(column, self.ignore)]
         for column in left:
             if _matches(column, self.categorical):
-                words.append(column)
+                words[column] = ()
             if column in words or _matches(column, self.texts):
                 as_text.append(column)
             else:

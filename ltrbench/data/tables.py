@@ -118,12 +118,13 @@ class Table:
         texts: Sequence[str],
         numbers: Sequence[str],
         missing: Collection[str] = MISSING,
-        words: Collection[str] = (),
+        words: _Categories | None = None,
     ) -> pd.DataFrame:
         """Reads columns.
 
         Args:
-            words: columns of `texts` in which missing values of a CSV file become nulls.
+            words: columns of `texts` in which missing values of a CSV file become nulls -> texts that are
+                none.
         """
         frame = self.read(texts, numbers, missing)
         if len(frame) == 0:
@@ -131,8 +132,9 @@ class Table:
                 f"{self.name}: the table has no rows; write at least one document."
             )
         if self.csv_text is not None:
-            for column in words:
-                frame[column] = _with_nulls(self.name, frame[column], missing)
+            for column, known in (words or {}).items():
+                cells = frame[column]
+                frame[column] = _with_nulls(self.name, cells, missing, known)
         return frame
 
     def check_has(self, columns: Sequence[str], tables: Sequence[Table]) -> None:
@@ -190,9 +192,9 @@ class _Rows:
         first, *others = self.tables
         for table in (*others, first):
             table.check_has([*texts, *numbers], self.tables)
-        words = [*self.categories]
+        words = {name: known or () for name, known in self.categories.items()}
         if "group_by" in self.roles:
-            words.append(self.roles["group_by"])
+            words[self.roles["group_by"]] = ()
         return [
             table.rows(texts, numbers, self.missing, words) for table in self.tables
         ]
@@ -301,21 +303,14 @@ class _Rows:
         Categories that are not given are in the order of the pandas categories, which Parquet keeps for
         texts only, else sorted. Cells with other categories are counted in the log.
         """
-        import pandas as pd
-
         cells = self.cells(column)
         self._check_categories(column, cells)
         has_order = str(cells.dtype) == "category"
         numbers, distinct = cells.factorize(sort=has_order)
         are_exact = [*(is_exact(cell, cells.dtype) for cell in distinct), True]
         self.check(column, np.array(are_exact)[numbers], OF_FLOATS)
-        # The last one is for the number -1, a missing value.
-        texts = pd.Index([*self._category_texts(distinct), None], dtype=object)
-        categories = self.categories[column]
-        if categories is None:
-            categories = texts.dropna().unique().tolist()
-            if not has_order:
-                _sort_categories(categories)
+        texts = self._category_texts(column, distinct)
+        categories = self._all_categories(column, texts, has_order)
         of_category = codes_of_categories(categories)
         codes = np.array([of_category.get(text, -1) for text in texts])
         is_unseen = (codes < 0) & texts.notna()
@@ -325,14 +320,42 @@ class _Rows:
         code_of_number = np.where(codes < 0, np.nan, codes)
         return code_of_number[numbers], tuple(categories)
 
-    def _category_texts(self, cells: Iterable[object]) -> list[str | None]:
-        """Returns the texts of categories; None for a null, and for a number that is a missing value."""
+    def _all_categories(
+        self, column: str, texts: pd.Index[Any], has_order: bool
+    ) -> Sequence[str]:
+        """Returns the categories that are given, and those of the texts as far as they count.
+
+        Args:
+            has_order: whether the texts are in their order.
+        """
+        given = self.categories[column]
+        if given is None:
+            categories: list[str] = texts.dropna().unique().tolist()
+            if not has_order:
+                _sort_categories(categories)
+            return categories
+        if isinstance(given, OpenCategories):
+            known = codes_of_categories(given)
+            new = set(texts.dropna()).difference(known)
+            return [*given, *sorted(new)]
+        return given
+
+    def _category_texts(self, column: str, cells: Iterable[object]) -> pd.Index[Any]:
+        """Returns the texts of categories; None for a null, and for a number that is a missing value.
+
+        One more text, the last one, is None, for the number -1 of a missing value.
+        """
+        import pandas as pd
+
+        known = self.categories[column] or ()
         texts = []
         for cell in cells:
+            text = category_text(cell)
             is_number = isinstance(cell, Real) and not isinstance(cell, bool)
-            is_missing = is_number and cell in self.missing_numbers
-            texts.append(None if is_missing else category_text(cell))
-        return texts
+            if is_number and cell in self.missing_numbers and text not in known:
+                text = None
+            texts.append(text)
+        return pd.Index([*texts, None], dtype=object)
 
     def _check_categories(self, column: str, cells: pd.Series[Any]) -> None:
         """Raises DataError for a cell that can be no category, such as a list."""
@@ -397,12 +420,23 @@ class _Rows:
         return values
 
 
+class OpenCategories(tuple[str, ...]):
+    """Categories of the training data, which the others of a table follow; these are sorted."""
+
+
 def _with_nulls(
-    table: str, cells: pd.Series[Any], missing: Collection[str]
+    table: str,
+    cells: pd.Series[Any],
+    missing: Collection[str],
+    known: Sequence[str],
 ) -> pd.Series[Any]:
-    """Returns the texts of a CSV file with nulls for missing values, and logs which words these are."""
+    """Returns the texts of a CSV file with nulls for missing values, and logs which words these are.
+
+    Args:
+        known: categories of the training data, which are no missing values.
+    """
     codes, distinct = cells.factorize()
-    is_word = _are_missing(distinct, missing)
+    is_word = _are_missing(distinct, missing, codes_of_categories(known))
     words = [text for text in distinct[is_word] if text.strip()]
     if words:
         num_rows = int(cells.isin(words).sum())
@@ -415,13 +449,16 @@ def _with_nulls(
     return cells.mask(is_word[codes])
 
 
-def _are_missing(texts: Iterable[str], missing: Collection[str]) -> NDArray[np.bool_]:
-    """Returns which texts are missing values; those that are numbers are compared as numbers."""
+def _are_missing(
+    texts: Iterable[str], missing: Collection[str], known: Collection[str]
+) -> NDArray[np.bool_]:
+    """Returns which texts are missing values and not known as others; numbers are compared as numbers."""
     numbers = missing_numbers(missing)
     are_missing = []
     for text in texts:
         word = text.strip().lower()
-        are_missing.append(word in missing or _number(word) in numbers)
+        is_missing = word in missing or _number(word) in numbers
+        are_missing.append(is_missing and text not in known)
     return np.array(are_missing, dtype=np.bool_)
 
 
@@ -1355,8 +1392,8 @@ def read_table(
             the training data have of them.
         keep: names or patterns of columns that are no features, for metrics and slices; see `Judgments.kept`.
         ignore: names or patterns of columns that are not read.
-        categories: those of the training data; a category that it does not have becomes a missing value, and
-            is counted in the log. None: the categories of this table.
+        categories: those of the training data, which are no missing values, whatever their text; another
+            category becomes a missing value, and is counted in the log. None: the categories of this table.
         missing: texts that are missing values in numbers, and in categories and groups of a CSV file; upper
             and lower case are the same, and an empty cell always is one. None: NA, N/A, NaN, null, None and
             the like (`MISSING`). In other tables the missing categories are the nulls. A number such as -1 is

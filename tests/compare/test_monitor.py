@@ -147,10 +147,10 @@ def test_drift_is_found_where_it_is_and_false_alarms_occur_in_at_most_five_per_c
     assert found >= 9
 
 
-def shop(brands: str) -> pd.DataFrame:
+def shop(*brands: str) -> pd.DataFrame:
     """Returns 40 queries of two documents with these brands."""
     table = pd.DataFrame({"query_id": np.repeat(np.arange(40), 2)})
-    table["brand"] = list(brands) * 40
+    table["brand"] = brands * 40
     table["label"] = [0, 1] * 40
     table["price"] = np.arange(80.0)
     table["store"] = np.arange(80) % 4
@@ -169,14 +169,16 @@ def measures_of_week(folder: Path, *words: str) -> pd.Series[Any]:
 def test_a_new_category_of_the_week_is_not_that_of_the_reference(
     tmp_path: Path, option: str
 ) -> None:
-    week = shop("az")
+    week = shop("NA", "z")
     week.loc[:7, "brand"] = None
     week["sale"] = "TRUE"
     week = week.astype({"store": "category"})  # which has numbers in training
     week.to_parquet(tmp_path / "week.parquet")
-    for name, brands in {"shop": "ab", "reference": "ay"}.items():
-        shop(brands).to_csv(tmp_path / f"{name}.csv", index=False)
-    data = ["data=table", "data.train=shop.csv", f"data.{option}=[brand,sale]"]
+    week.to_csv(tmp_path / "week.csv", index=False)
+    shop("NA", "b").to_parquet(tmp_path / "shop.parquet")
+    shop("NA", "b").to_csv(tmp_path / "shop.csv", index=False)
+    shop("NA", "y").to_csv(tmp_path / "reference.csv", index=False)
+    data = ["data=table", "data.train=shop.parquet", f"data.{option}=[brand,sale]"]
     options = ["importance=none", "tracking=none", "hydra.run.dir=run"]
     run("model=random", *data, *options, folder=tmp_path)
     for reference in ("shop", "reference"):
@@ -186,14 +188,16 @@ def test_a_new_category_of_the_week_is_not_that_of_the_reference(
         assert measures["missing", "brand"] == pytest.approx(0.1)
         assert measures["unseen", "sale"] == 0
         assert ("ks", "store") in measures
-    of_run = measures_of_week(tmp_path, "week.parquet")
-    assert of_run["unseen", "brand"] == pytest.approx(0.45)
+    for name in ("week.parquet", "week.csv"):
+        of_run = measures_of_week(tmp_path, name)
+        assert of_run["unseen", "brand"] == pytest.approx(0.45)
+        assert of_run["missing", "brand"] == pytest.approx(0.1)
 
 
 def test_features_of_categories_are_measured_like_those_of_training(
     tmp_path: Path,
 ) -> None:
-    table = shop("ab")
+    table = shop("a", "b")
     of_brand = {"brand=a": [1, 0] * 40, "brand=b": [0, 1] * 40}
     table.to_csv(tmp_path / "shop.csv", index=False)
     encoded = table.drop(columns="brand").assign(**of_brand)

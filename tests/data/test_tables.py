@@ -277,6 +277,13 @@ def test_words_are_categories_where_nulls_are_real_and_a_choice_in_csv(
         assert re.search(naming("t.csv", "brand", "'NA'", "2 rows"), caplog.text)
     else:
         assert by_default == {*by_choice.categories["brand"]} == every
+    later = read_table(
+        table,
+        categories=read.categories,
+        feature_names=read.feature_names,
+        missing=["NA", "1"],
+    )
+    np.testing.assert_array_equal(later.features, read.features)
 
 
 @pytest.mark.parametrize("dtype", [np.int64, np.float64, "Int64"])
@@ -298,9 +305,8 @@ def test_a_number_that_is_a_missing_value_is_one_in_features_of_every_table(
     if ending is not None:
         write_frame(table, tmp_path / f"t.{ending}")
         table = tmp_path / f"t.{ending}"
-    read = read_table(
-        table, categorical=["shop"], dates=["day"], missing=["NA", "0.0", "-999.9"]
-    )
+    missing = ["NA", "0.0", "-999.9"]
+    read = read_table(table, categorical=["shop"], dates=["day"], missing=missing)
     expected = np.zeros((3, 4), dtype=np.bool_)
     expected[0] = True
     np.testing.assert_array_equal(np.isnan(read.features), expected)
@@ -308,6 +314,16 @@ def test_a_number_that_is_a_missing_value_is_one_in_features_of_every_table(
     assert read.query_ids.tolist() == ["0", "1"]
     assert read.document_ids is not None
     assert read.document_ids.tolist() == ["0", "1", "0"]
+    with_category = read_table(table, features=[], categorical=["shop"], missing=[])
+    categories = with_category.categories
+    later = read_table(
+        table,
+        feature_names=["shop"],
+        features=[],
+        categories=categories,
+        missing=missing,
+    )
+    assert later.features.tolist() == [[0], [1], [2]]
 
 
 @pytest.mark.parametrize("training", ["csv", "parquet"])

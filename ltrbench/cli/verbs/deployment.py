@@ -9,11 +9,9 @@ from dataclasses import asdict
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import click
-import numpy as np
-from numpy.typing import NDArray
 
 from ltrbench.cli.console import (
     OK,
@@ -816,7 +814,7 @@ def _read(
     """
     from ltrbench.data.sources import is_letor, read_data
     from ltrbench.data.store import is_store
-    from ltrbench.data.tables import columns_of_features, open_table
+    from ltrbench.data.tables import OpenCategories, columns_of_features, open_table
 
     options = options_as_trained(run, model, file, reading)
     if is_store(file) or is_letor(file, options["as_table"]):
@@ -826,46 +824,15 @@ def _read(
     if model.encoded:
         of_table = open_table(file).columns
         columns = columns_of_features(columns, model.encoded, of_table)
+    categories = {}
+    for column in columns:
+        if column in known:
+            categories[column] = OpenCategories(known[column])
     options |= {
         "feature_names": columns,
         "num_features": None,
-        "categories": None,
-        "categorical": [column for column in columns if column in known],
+        "categories": categories,
         "encode": None,
         "labelled": False,
     }
-    return _after_the_known(read_data(file, **options), known)
-
-
-def _after_the_known(
-    data: RankingDataset, known: Mapping[str, Sequence[str]]
-) -> RankingDataset:
-    """Returns a data set with the known categories first; those that only it has follow."""
-    from ltrbench.data.features import CheckedFeatures
-
-    features = np.array(data.features)
-    categories = {}
-    for name, categories_of_file in data.categories.items():
-        names, codes_as_trained = _with_new(known[name], categories_of_file)
-        column = features[:, data.feature_names.index(name)]
-        codes_in_file = np.where(np.isnan(column), -1, column)
-        column[:] = codes_as_trained[codes_in_file.astype(np.int64)]
-        categories[name] = names
-    checked = cast(Any, CheckedFeatures(features))  # and float64 stays float64
-    return data.with_fields(features=checked, categories=categories)
-
-
-def _with_new(
-    known: Sequence[str], of_file: Sequence[str]
-) -> tuple[tuple[str, ...], NDArray[np.float64]]:
-    """Returns the known categories and then the new ones of a file, and the code of each of the file.
-
-    The last code is that of a missing value.
-    """
-    from ltrbench.data.tables import codes_of_categories
-
-    new = sorted(set(of_file).difference(codes_of_categories(known)))
-    names = (*known, *new)
-    codes = codes_of_categories(names)
-    codes_of_file = [codes[category] for category in of_file]
-    return names, np.array([*codes_of_file, np.nan])
+    return read_data(file, **options)
