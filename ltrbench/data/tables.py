@@ -1095,7 +1095,7 @@ class _Columns:
         names = self._matching("categorical", patterns)
         names += [name for name in self.left if name in self.options.known_categories]
         names += to_encode
-        if self.options.categories is None and self.options.is_training:
+        if self.options.categories is None:
             names += [name for name in self._listed if name in self.table.categorical]
         return names
 
