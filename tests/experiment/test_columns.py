@@ -245,9 +245,9 @@ def test_a_type_of_categories_does_not_change_the_kind_of_a_known_feature(
     train = source_with([file], done).load().train
     with pytest.raises(DataError, match=naming(file, "price", done.path)):
         check_columns(train, [file], done)
-    # As monitor reads a file, with new categories.
+    # As predict reads it.
     options = options_as_trained(done, load_model(done, None), file, ())
-    read = read_data(file, **{**options, "categories": None})
+    read = read_data(file, **options)
     assert not read.categories
 
 
