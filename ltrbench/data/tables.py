@@ -123,8 +123,8 @@ class Table:
         """Reads columns.
 
         Args:
-            words: columns of `texts` in which missing values of a CSV file become nulls -> texts that are
-                none.
+            words: columns of `texts` in which missing values of a CSV file become nulls -> texts that are no
+                missing values, whatever `missing` has.
         """
         frame = self.read(texts, numbers, missing)
         if len(frame) == 0:

@@ -895,9 +895,8 @@ def _share_out(
 ) -> int:
     """Moves left-going documents to the front of rows, others to scratch; returns how many go left."""
     ahead = np.empty(DOCUMENTS_MOVED, dtype=np.uint64)
-    if (
-        layout is not None
-    ):  # in a separate step, so that numba leaves it out for dense bins
+    # Not joined with the next condition: numba leaves this out for dense bins.
+    if layout is not None:
         lane = layout.lane[cut[0]]
         if lane != IN_LISTS:
             return _share_lane(layout, cut, rows, scratch, ahead)

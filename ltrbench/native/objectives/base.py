@@ -271,27 +271,25 @@ def _checked(
     """Returns gradients and hessians; raises ConfigError if they have a wrong shape or value."""
     kind = type(objective)
     both = _two_arrays(kind, computed, len(rows))
-    are_finite = np.isfinite(both)
-    are_positive = both[1] >= 0.0
-    if are_finite.all() and are_positive.all():
+    is_right = np.isfinite(both)
+    is_right[1] &= both[1] >= 0.0
+    if is_right.all():
         return both
-    is_right = are_finite & (both >= [[-np.inf], [0.0]])
-    for part, place in np.argwhere(~is_right)[:1]:
-        row = int(rows[place])
-        value = f"{('gradient', 'hessian')[part]} {both[part, place]}"
-        query = train.query_ids[train.query_of_document[row]]
-        score = np.abs(scores).max()
-        remedy = f"Correct {kind.__module__}"
-        if is_ours(kind) or not score < LARGE:
-            remedy = (
-                f"Scores reach {score:g}, labels {train.labels.max():g}: lower learning_rate, set "
-                "max_delta_step or l2, or scale the labels"
-            )
-        raise ConfigError(
-            f"{kind.__name__}.gradients returned the {value} for row {row} (query {query}, label "
-            f"{train.labels[row]:g}), but gradients must be finite, and hessians not negative. {remedy}."
+    part, place = np.argwhere(~is_right)[0]
+    row = int(rows[place])
+    value = f"{('gradient', 'hessian')[part]} {both[part, place]}"
+    query = train.query_ids[train.query_of_document[row]]
+    score = np.abs(scores).max()
+    remedy = f"Correct {kind.__module__}"
+    if is_ours(kind) or not score < LARGE:
+        remedy = (
+            f"Scores reach {score:g}, labels {train.labels.max():g}: lower learning_rate, set "
+            "max_delta_step or l2, or scale the labels"
         )
-    return both
+    raise ConfigError(
+        f"{kind.__name__}.gradients returned the {value} for row {row} (query {query}, label "
+        f"{train.labels[row]:g}), but gradients must be finite, and hessians not negative. {remedy}."
+    )
 
 
 def _two_arrays(
